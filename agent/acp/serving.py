@@ -58,12 +58,17 @@ from .contents import PromptContent, ServerOfClient, prompt_content, server_conf
 from .updates import SessionUpdates
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024  # images are part of a message
-MODE_NAMES = {
-    "manual": ("Manual", "Ask before edits and unsandboxed commands"),
-    "acceptEdits": ("Accept edits", "Edit files without asking"),
-    "plan": ("Plan", "Explore and plan, change nothing"),
-    "dontAsk": ("Don't ask", "Deny what is not allowed by a rule"),
-    "bypassPermissions": ("Bypass permissions", "Run everything without asking"),
+MODES = {
+    mode.id: mode
+    for mode in (
+        SessionMode(id="manual", name="Manual", description="Ask before edits and unsandboxed commands"),
+        SessionMode(id="acceptEdits", name="Accept edits", description="Edit files without asking"),
+        SessionMode(id="plan", name="Plan", description="Explore and plan, change nothing"),
+        SessionMode(id="dontAsk", name="Don't ask", description="Deny what is not allowed by a rule"),
+        SessionMode(
+            id="bypassPermissions", name="Bypass permissions", description="Run everything without asking"
+        ),
+    )
 }
 STOP_REASONS: dict[str, StopReason] = {
     "interrupted": "cancelled",
@@ -87,7 +92,7 @@ MakeController = Callable[[RunSetup, Emit, Approver], Controller]
 
 
 class EditorSession:
-    """One session of the editor."""
+    """One session of the editor, which knows it as `ident` once it has begun."""
 
     def __init__(self, client: Client, setup: RunSetup, make_controller: MakeController) -> None:
         mask = setup.masks.text
@@ -95,23 +100,29 @@ class EditorSession:
         self.updates = SessionUpdates(client, mask)
         self.approver = EditorApprover(client, self.updates, mask)
         self.controller = make_controller(setup, self.updates.show, self.approver)
+        self.ident = ""
         self.updates.in_use = lambda: self.controller.in_use
         self.updates.status = self.controller.status
         self._prompts: set[asyncio.Task[TurnFinished]] = set()
         self._one_at_a_time = asyncio.Lock()
 
-    async def begin(self) -> str:
-        """Start the session and return its id."""
+    async def begin(self, ident: str = "") -> None:
+        """Start the session under the given id, else under its own."""
         await self.controller.ready()
-        self.approver.session = self.controller.status().session
-        return self.approver.session
+        self.ident = ident or self.controller.status().session
+        self.approver.session = self.ident
+
+    def introduce(self) -> None:
+        """Send the commands and other state of the session, once the editor knows its id."""
+        self.updates.send_commands(self.commands())
+        self.updates.send_state()
+        self.updates.outbox.begin(self.ident)
 
     def modes(self) -> SessionModeState:
         """Return the permission modes, and the current one."""
         current = self.controller.status().mode
         ids = dict.fromkeys((*offered_modes(self.setup), current))
-        modes = [SessionMode(id=id, name=MODE_NAMES[id][0], description=MODE_NAMES[id][1]) for id in ids]
-        return SessionModeState(current_mode_id=current, available_modes=modes)
+        return SessionModeState(current_mode_id=current, available_modes=[MODES[id] for id in ids])
 
     def commands(self) -> list[AvailableCommand]:
         """Return the slash commands that work without a screen."""
@@ -215,10 +226,11 @@ class EditorAgent:
         mcp_servers: Sequence[ServerOfClient] | None = None,
         **kwargs: Any,
     ) -> NewSessionResponse:
-        wish = SessionWish(cwd, tuple(additional_directories or ()), server_config(mcp_servers or ()))
-        ident, session = await self._begin(wish)
-        asyncio.get_running_loop().call_soon(self._introduce, ident, session)  # after the response
-        return NewSessionResponse(session_id=ident, modes=session.modes())
+        added = tuple(additional_directories or ())
+        wish = SessionWish(cwd, added=added, servers=server_config(mcp_servers or ()))
+        session = await self._begin(wish)
+        asyncio.get_running_loop().call_soon(session.introduce)  # after the response
+        return NewSessionResponse(session_id=session.ident, modes=session.modes())
 
     async def load_session(
         self,
@@ -231,10 +243,11 @@ class EditorAgent:
         if session_id in self._sessions:
             await self._sessions.pop(session_id).close()
         added = tuple(additional_directories or ())
-        wish = SessionWish(cwd, added, server_config(mcp_servers or ()), resume=session_id)
-        _, session = await self._begin(wish, session_id)
+        servers = server_config(mcp_servers or ())
+        wish = SessionWish(cwd, added=added, servers=servers, resume=session_id)
+        session = await self._begin(wish, session_id)
         session.updates.replay(*session.controller.in_use)
-        self._introduce(session_id, session)
+        session.introduce()
         await session.updates.outbox.flush()
         return LoadSessionResponse(modes=session.modes())
 
@@ -263,7 +276,7 @@ class EditorAgent:
         mode = next((mode for mode in offered_modes(session.setup) if mode == mode_id), None)
         if mode is None:
             raise RequestError.invalid_params({"details": f"unknown permission mode {mode_id!r}"})
-        session.controller.in_use[1].permissions.set_mode(mode)
+        session.controller.in_use.context.permissions.set_mode(mode)
         session.updates.send_state()
         return SetSessionModeResponse()
 
@@ -304,27 +317,20 @@ class EditorAgent:
             raise RequestError.resource_not_found(ident)
         return self._sessions[ident]
 
-    async def _begin(self, wish: SessionWish, ident: str = "") -> tuple[str, EditorSession]:
+    async def _begin(self, wish: SessionWish, ident: str = "") -> EditorSession:
         """Start a session under the given id, else under its own."""
 
-        async def begin() -> tuple[str, EditorSession]:
+        async def begin() -> EditorSession:
             session = EditorSession(self._client, self._make_setup(wish), self._make_controller)
             try:
-                own = await session.begin()
+                await session.begin(ident)
             except BaseException:
                 await session.close()
                 raise
-            session.approver.session = ident or own
-            self._sessions[ident or own] = session
-            return ident or own, session
+            self._sessions[session.ident] = session
+            return session
 
         return await _answered(begin())
-
-    def _introduce(self, ident: str, session: EditorSession) -> None:
-        """Send the commands and other state of a session, once the editor knows its id."""
-        session.updates.send_commands(session.commands())
-        session.updates.send_state()
-        session.updates.outbox.begin(ident)
 
 
 async def _answered(work: Coroutine[Any, Any, T]) -> T:

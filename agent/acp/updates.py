@@ -40,7 +40,7 @@ from acp.schema import (
 
 from agent import events
 from agent.extensions.mcp import meant_call
-from agent.loop import TurnContext
+from agent.loop import ActiveSession, TurnContext
 from agent.ports import Status
 from agent.session import Session
 from agent.ui import plain_chart, retrying_message
@@ -149,7 +149,7 @@ def described_call(use: ToolUseBlock, context: TurnContext) -> DescribedCall:
     kind: ToolKind = KINDS.get(tool.kind, "other")
     if any(each.kind == "network" for each in access):
         kind = "fetch"
-    return DescribedCall(named(use.name, title), kind, paths)
+    return DescribedCall(named(use.name, title), kind=kind, paths=paths)
 
 
 def named(tool: str, title: str) -> str:
@@ -172,7 +172,7 @@ class SessionUpdates:
 
     def __init__(self, client: Client, mask: Callable[[str], str]) -> None:
         self.outbox = Outbox(client)
-        self.in_use: Callable[[], tuple[Session, TurnContext]]
+        self.in_use: Callable[[], ActiveSession]
         self.status: Callable[[], Status]
         self._mask = mask
         self._loop = asyncio.get_running_loop()
@@ -302,6 +302,10 @@ class SessionUpdates:
                 begun = self._begun_call(ident, block, context)
                 self._paths[ident] = tuple(each.path for each in begun.locations or ())
                 self.outbox.post(begun)
+        self._send_usage()
+
+    def _send_usage(self) -> None:
+        """Send the size of the context and the cost of the session, if they are known."""
         status = self.status()
         if status.tokens is not None:
             cost = Cost(amount=status.cost, currency="USD") if status.priced else None

@@ -12,14 +12,12 @@ import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from typing import Any, Literal, Protocol
 
 from agent.events import Emit, Event, Notice, TurnFinished, TurnStarted
 from agent.loop import (
     NO_ADDITIONS,
     ActiveSession,
-    PromptAdditions,
     TurnContext,
     begin_summary_if_due,
     note_files,
@@ -133,11 +131,11 @@ class Controller:
         self._status = SessionStatus(self.services)
 
     @property
-    def in_use(self) -> tuple[Session, TurnContext]:
+    def in_use(self) -> ActiveSession:
         """The session and its context; `ready` must have returned."""
         if self.session is None or self.context is None:
             raise RuntimeError("the agent is not ready yet")
-        return self.session, self.context
+        return ActiveSession(self.session, self.context)
 
     async def open(self) -> bool:
         """See ports.Driver."""
@@ -320,7 +318,7 @@ async def _first_session(controller: Controller) -> ActiveSession:
     controller.services.warn_of_retirement()
     if controller.first_mode != controller.setup.mode:
         context.permissions.set_mode(controller.first_mode)
-    return session, context
+    return ActiveSession(session, context)
 
 
 def cycle_mode(controller: Controller) -> Mode:
@@ -362,7 +360,9 @@ async def take_in(
     given = (TextBlock(text),) if content is None else content
     headless = controller.setup.options.headless
     if "@" in (words := text if typed is None else typed) or words.startswith("/"):
-        found = await _additions(controller.in_use, (text, words), headless, emit)
+        from .mentioned_files import additions_to  # 20 ms
+
+        found = await additions_to(controller.in_use, text, words=words, headless=headless, emit=emit)
         if found.ended is not None:
             return found.ended
     tell = emit if found.blocks or len(text) >= 8_000 else None  # the cost of a smaller prompt is not shown
@@ -396,18 +396,6 @@ async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
         except asyncio.CancelledError:
             waiting.give_back()
             raise
-
-
-MENTIONS_MODULE = f"{__package__}.mentioned_files"  # 20 ms, for prompts that name files or call commands
-
-
-async def _additions(
-    in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
-) -> PromptAdditions:
-    """Return the additions to a prompt that mentions files or calls a command; loads the code for it."""
-    add = import_module(MENTIONS_MODULE).additions_to
-    found: PromptAdditions = await add(in_use, prompt, headless, emit)
-    return found
 
 
 async def prompt_blocks(

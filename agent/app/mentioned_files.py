@@ -24,15 +24,14 @@ SECRET = "it may contain secrets; ask the model to read it"
 
 
 async def additions_to(
-    in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
+    in_use: ActiveSession, text: str, *, words: str, headless: bool, emit: Emit
 ) -> PromptAdditions:
-    """Return the additions to a prompt, given its whole text and the part that was typed.
+    """Return the additions to a prompt, given its whole text and the `words` that were typed.
 
     Emits the end of the turn if the turn does not begin. Memory files that apply to the mentioned files are
     put into the inbox.
     """
     session, context = in_use
-    text, words = prompt
     found = await mentioned_files(context, words, headless, emit)
     await post_memory_below(session, context, found.files, emit)
     if (servers := context.tool_context.servers) is not None:

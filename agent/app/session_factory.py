@@ -94,7 +94,7 @@ class SessionFactory:
         give_skills(self.services, session, context, partial(self.change_model, session, context))
         if name := self.services.setup.options.fallback_model:
             context.fall_back = partial(self._fall_back, session, context, name)
-        return session, context
+        return ActiveSession(session, context)
 
     async def _fall_back(self, session: Session, context: TurnContext, name: str) -> str:
         """Switch to the model of --fallback-model and return its id. Raises RequestRejected."""

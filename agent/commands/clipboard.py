@@ -33,7 +33,7 @@ def _answers(folded: Folded) -> list[str]:
 
 async def copy_answer(controller: Controller, argument: str) -> Event | None:
     """Run /copy."""
-    answers = _answers(controller.in_use[0].folded)
+    answers = _answers(controller.in_use.session.folded)
     if not answers:
         return Notice("no answer to copy yet")
     number = 1

@@ -89,7 +89,7 @@ async def write_report(controller: Controller, argument: str) -> Event | None:
 
 
 async def _examined(controller: Controller) -> list[Finding]:
-    sandbox = controller.in_use[1].sandbox
+    sandbox = controller.in_use.context.sandbox
     if sandbox is not None:
         with suppress(ConfigError):  # reported below as a missing sandbox
             await sandbox.warm()

@@ -12,7 +12,7 @@ def import_rules(controller: Controller, wanted: str) -> Event:
     Raises ConfigError and OSError if they cannot be stored.
     """
     setup = controller.setup
-    store = controller.in_use[1].permissions
+    store = controller.in_use.context.permissions
     offered = offered_rules(setup.environ, setup.folder, store.rules.allow)
     if not wanted or not offered:
         unusable = claude_rules(setup.environ, setup.folder).unusable

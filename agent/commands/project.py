@@ -100,7 +100,7 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
     why = why_no_files(controller)
     if checkpoints is None or why:
         return Notice(why, "warning")
-    checkpoints.use_git(controller.in_use[1].tool_context)
+    checkpoints.use_git(controller.in_use.context.tool_context)
     await asyncio.to_thread(checkpoints.end_crashed)
     found = await asyncio.to_thread(differences, checkpoints)
     path = unquoted(argument).removeprefix("./").rstrip("/")
@@ -216,7 +216,7 @@ async def plan(controller: Controller, argument: str) -> Event | None:
 
 async def background(controller: Controller, argument: str) -> Event | None:
     """Run /background."""
-    if not move_to_background(command_runner(controller.in_use[1].tool_context)):
+    if not move_to_background(command_runner(controller.in_use.context.tool_context)):
         return Notice("no command is running")
     return None
 

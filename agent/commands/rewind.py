@@ -66,11 +66,11 @@ class RewindPoint(Struct, frozen=True):
 
 async def rewind(controller: Controller, argument: str) -> Event | None:
     """Run /rewind."""
-    points = rewind_points(controller.in_use[0].folded)
+    points = rewind_points(controller.in_use.session.folded)
     if not points:
         return Notice("nothing to rewind: no earlier prompts")
     if checkpoints := checkpoints_of(controller):
-        checkpoints.use_git(controller.in_use[1].tool_context)
+        checkpoints.use_git(controller.in_use.context.tool_context)
         await asyncio.to_thread(checkpoints.end_crashed)
     if argument:
         return await _rewind(controller, points, argument)
@@ -96,12 +96,12 @@ def rewind_points(folded: Folded) -> list[RewindPoint]:
 
 def checkpoints_of(controller: Controller) -> Checkpoints | None:
     """Return the checkpoints of the session in use, None if it has no transcript."""
-    return controller.in_use[1].checkpoints
+    return controller.in_use.context.checkpoints
 
 
 def why_no_files(controller: Controller) -> str:
     """Return the reason why no files can be compared or restored, "" if they can be."""
-    folder = controller.in_use[1].tool_context.folder
+    folder = controller.in_use.context.tool_context.folder
     if checkpoints_of(controller) is None:
         return "cannot compare or restore files: sessions with --no-session have no checkpoints"
     return "" if folder.is_dir() else f"cannot compare or restore files: the project {folder} does not exist"
@@ -188,7 +188,7 @@ async def _plan(controller: Controller, point: RewindPoint) -> RewindPlan:
 
 
 def _git_of(controller: Controller) -> GitRunner:
-    return partial(run_git_script, controller.in_use[1].tool_context)
+    return partial(run_git_script, controller.in_use.context.tool_context)
 
 
 async def _restore_files(controller: Controller, plan: RewindPlan, with_changed: bool) -> Notice:
@@ -216,7 +216,7 @@ def _done_words(done: RewindPlan) -> str:
 def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
     """Return a menu of the points, newest first; its values are their numbers."""
     checkpoints = checkpoints_of(controller)
-    now = controller.in_use[1].clock.now()
+    now = controller.in_use.context.clock.now()
     changes = checkpoints.log.changes if checkpoints else []
     counts = changed_files_since(changes, (point.seq for point in points))
     qualifier = "known to have " if checkpoints and checkpoints.uncovered() else ""

@@ -36,7 +36,7 @@ async def list_sessions(controller: Controller, argument: str) -> Event:
     """Run /sessions."""
     masks = controller.setup.masks
     listed = controller.services.repository.listed
-    now = controller.in_use[1].clock.now()
+    now = controller.in_use.context.clock.now()
     lines = [session_line(one, now, masks) for one in await asyncio.to_thread(listed)]
     if (older := len(lines) - MAX_LISTED_SESSIONS) > 0:
         what = pluralize(older, "older session")
@@ -48,7 +48,7 @@ async def list_sessions(controller: Controller, argument: str) -> Event:
 async def _other_sessions(controller: Controller, words: str = "") -> list[SessionSummary]:
     """Return the other sessions with all of the words in their name or first prompt, newest first."""
     listed = await asyncio.to_thread(controller.services.repository.listed)
-    others = [one for one in listed if one.sid != controller.in_use[0].sid]
+    others = [one for one in listed if one.sid != controller.in_use.session.sid]
     texts = [f"{one.name} {one.first_prompt}".casefold() for one in others]
     sought = words.casefold().split()
     return [one for one, text in zip(others, texts, strict=True) if all(word in text for word in sought)]
@@ -56,7 +56,7 @@ async def _other_sessions(controller: Controller, words: str = "") -> list[Sessi
 
 async def _choose_session(controller: Controller, chooser: Chooser, listed: list[SessionSummary]) -> str:
     """Let the user choose a session from a list; returns its id, "" if none was chosen."""
-    menu = session_menu(listed, controller.in_use[1].clock.now(), controller.setup.masks)
+    menu = session_menu(listed, controller.in_use.context.clock.now(), controller.setup.masks)
     row = await chooser.choose(menu)
     return "" if row is None else row.value
 
@@ -92,7 +92,7 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
         argument = await _choose_session(controller, chooser, others)
     else:
         return Notice("this directory has no other sessions")
-    if argument in ("", controller.in_use[0].sid):
+    if argument in ("", controller.in_use.session.sid):
         return Notice(f"{argument} is the current session") if argument else None
     try:
         await controller.use(*await controller.factory.resume(argument))
@@ -120,7 +120,7 @@ async def fork_session(controller: Controller, argument: str) -> Event | None:
     """Run /fork."""
     old, _ = controller.in_use
     await controller.use(*await controller.factory.fork(old), source="fork")
-    return Notice(f"continuing in {short_sid(controller.in_use[0].sid)}, a copy of {short_sid(old.sid)}")
+    return Notice(f"continuing in {short_sid(controller.in_use.session.sid)}, a copy of {short_sid(old.sid)}")
 
 
 async def rename_session(controller: Controller, argument: str) -> Event | None:

@@ -177,7 +177,7 @@ async def set_effort(controller: Controller, argument: str) -> Event | None:
 
 async def set_permissions(controller: Controller, argument: str) -> Event | None:
     """Run /permissions."""
-    context = controller.in_use[1]
+    context = controller.in_use.context
     store = context.permissions
     if context.sandbox is not None:
         await context.sandbox.check()
@@ -192,7 +192,7 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
         return usage_notice("permissions", f"unknown argument {verb!r}")
     try:
         if verb == "explain" and rest.strip():
-            access = command_access(rest.strip(), controller.in_use[1].tool_context.cwd)
+            access = command_access(rest.strip(), controller.in_use.context.tool_context.cwd)
             return CommandOutput("\n".join(explain_line("bash", access, store.rules)))
         if verb == "import":
             return import_rules(controller, rest.strip())
@@ -414,7 +414,7 @@ def _compaction_settings(controller: Controller, whole: bool = False) -> Iterato
     """Yield the policy and the settings of [compact] that are not the default; all of them if `whole`."""
     setup = controller.setup
     origins = controller.setup.config.origins
-    settings = controller.in_use[1].compaction.settings
+    settings = controller.in_use.context.compaction.settings
     for name, default in structs.asdict(CompactSettings()).items():
         value = getattr(settings, name)
         if value == default and name != "policy" and not whole:

@@ -38,7 +38,7 @@ UNPUBLISHED: Mapping[SandboxLevel, str] = {
 
 async def show_sandbox(controller: Controller, argument: str) -> Event | None:
     """Run /sandbox."""
-    sandbox = controller.in_use[1].sandbox
+    sandbox = controller.in_use.context.sandbox
     if sandbox is None:
         return Notice(_NO_COMMANDS, "warning")
     await sandbox.check()
@@ -175,7 +175,7 @@ def _named(places: tuple[Path, ...], folder: str) -> str:
 
 async def publish_port(controller: Controller, argument: str) -> Event | None:
     """Run /publish."""
-    context = controller.in_use[1]
+    context = controller.in_use.context
     runner = command_runner(context.tool_context)
     words = argument.split()
     if context.sandbox is None:

@@ -15,7 +15,7 @@ from transcripts import RECORDS_FOLDER
 
 async def show_worktrees(controller: Controller, argument: str) -> Event:
     """Run /worktree."""
-    tools = controller.in_use[1].tool_context
+    tools = controller.in_use.context.tool_context
     worktrees = Worktrees.around(tools.folder)
     listed = [] if worktrees is None else worktrees.listed()
     if not listed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -172,5 +172,8 @@ class TurnContext(Struct):
             state.window_source = "the server's response"
 
 
-ActiveSession = tuple[Session, TurnContext]
-"""A session and the context of its turns."""
+class ActiveSession(NamedTuple):
+    """A session and the context of its turns."""
+
+    session: Session
+    context: TurnContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -43,6 +43,14 @@ Answer = Mapping[str, Any]
 Body = Mapping[str, Any]
 
 
+class _ExpectedPrompt(NamedTuple):
+    """A prompt of the client to come: its id, and the newest fact of the session before it."""
+
+    session: Session
+    uuid: str
+    before: int
+
+
 class ControlRequests:
     """The running requests of a client, and the turn that they may be about."""
 
@@ -52,7 +60,7 @@ class ControlRequests:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn: asyncio.Task[int] | None = None
         self._model: str | None = None  # used from the next turn on
-        self._prompt: tuple[Session, str, int] | None = None  # whose id is not yet recorded
+        self._prompt: _ExpectedPrompt | None = None  # whose id is not yet recorded
 
     def begin(self) -> None:
         """Handle the requests of the client from now on, and the earlier ones."""
@@ -96,18 +104,18 @@ class ControlRequests:
 
     def expect_prompt(self, uuid: str) -> None:
         """Remember the client's id for the next prompt."""
-        session = self.controller.in_use[0]
-        self._prompt = (session, uuid, session.folded.last_seq)
+        session = self.controller.in_use.session
+        self._prompt = _ExpectedPrompt(session, uuid=uuid, before=session.folded.last_seq)
 
     def keep_uuid(self) -> None:
         """Record the client's id of a prompt: the first one since `expect_prompt`, if there is one."""
         if self._prompt is None:
             return
-        session, uuid, before = self._prompt
+        session = self._prompt.session
         prompts = (fact for fact in session.folded.facts if isinstance(fact, User) and fact.source == "user")
-        seq = next((fact.seq for fact in prompts if fact.seq > before), None)
+        seq = next((fact.seq for fact in prompts if fact.seq > self._prompt.before), None)
         if seq is not None:
-            session.add_metadata(UUID_TOPIC, {"uuid": uuid, "seq": seq})
+            session.add_metadata(UUID_TOPIC, {"uuid": self._prompt.uuid, "seq": seq})
             self._prompt = None
 
     async def use_model(self, name: str) -> None:
@@ -169,13 +177,13 @@ async def set_permission_mode(run: ControlRequests, body: Body) -> Answer:
         raise ControlRefused(
             "cannot switch to bypassPermissions: start makeroom with --allow-dangerously-skip-permissions"
         )
-    controller.in_use[1].permissions.set_mode(mode)
+    controller.in_use.context.permissions.set_mode(mode)
     return {"mode": client_mode(mode)}
 
 
 async def set_max_thinking_tokens(run: ControlRequests, body: Body) -> Answer:
     controller = await run.ready()
-    context = controller.in_use[1]
+    context = controller.in_use.context
     facts = controller.services.selection.facts
     thinking = facts.thinking and body.get("max_thinking_tokens") != 0
     setup = controller.services.setup
@@ -215,9 +223,9 @@ def _server(run: ControlRequests, body: Body) -> McpServer:
 
 async def stop_task(run: ControlRequests, body: Body) -> Answer:
     controller = await run.ready()
-    jobs = command_runner(controller.in_use[1].tool_context)
+    jobs = command_runner(controller.in_use.context.tool_context)
     wanted = str(body.get("task_id"))
-    pool = controller.in_use[1].agents
+    pool = controller.in_use.context.agents
     agent = next((each for each in (pool.running if pool else ()) if each.sid == wanted), None)
     if pool is not None and agent is not None:
         pool.interrupt(agent)

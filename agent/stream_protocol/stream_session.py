@@ -129,7 +129,7 @@ class StreamSession:
         servers = [{"name": server.entry.name, "status": server.state} for server in self.requests.servers]
         details = {**session_details(self._controller), "mcp_servers": servers}
         details["slash_commands"] = [*LOCAL_COMMANDS, *details["slash_commands"]]
-        tools = self._controller.services.told_tools(self._controller.in_use[1].tools)
+        tools = self._controller.services.told_tools(self._controller.in_use.context.tools)
         is_first = not channel.session
         channel.session = self._controller.status().session
         channel.send_state("running")

@@ -73,7 +73,7 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
         if controller.command_table.use_without_screen(prompt) == "refuse":
             raise needs_screen(prompt)  # before anything slow is loaded
         await controller.ready()
-        tools = controller.services.told_tools(controller.in_use[1].tools)
+        tools = controller.services.told_tools(controller.in_use.context.tools)
         output.begin(controller.status, tools, **session_details(controller))
         ended = await run_prompt(controller, output, prompt)
         code = ended.code if output.form != "text" else _exit_code(controller, ended)
@@ -116,7 +116,7 @@ def session_details(controller: Controller) -> dict[str, Any]:
     return {
         "apiKeySource": controller.setup.config.origins.get("key", "none"),
         "slash_commands": [one.name for one in library.for_users()],
-        "output_style": style_in_use(controller.in_use[1].settings.system),
+        "output_style": style_in_use(controller.in_use.context.settings.system),
         "skills": [one.name for one in library.skills.values() if one.kind == "skill"],
         "agents": list(controller.services.agents),
     }

@@ -92,10 +92,9 @@ async def run_foreground(
     moved: asyncio.Future[None] = loop.create_future()  # the user moves it to the background
     output = _Output(spool, progress)
     cwd = request.cwd or runner.context.cwd
-    started = await runner.start(
+    command, report = await runner.start(
         request.line, cwd, output.take, sandboxed=request.sandboxed, questions=request.questions
     )
-    command = started.command
     runner.foreground.add(moved)
     try:
         interactive = awaits_keys(request.line)
@@ -120,7 +119,7 @@ async def run_foreground(
     code, signal = exit_code(command.exited.result() if command.exited.done() else None)
     used = free - _free_bytes(runner.context.folder, unknown=free)
     prompted = why == "timeout" and asks
-    folder = last_folder(started.report)
+    folder = last_folder(report)
     return CommandEnd(
         code,
         signal=signal,
