@@ -19,7 +19,7 @@ from ..secrets.masking import SecretMasks
 
 # Suffix -> the function that returns the text of such a file. The module for HTML loads a Markdown parser.
 EXPORTERS: Mapping[str, str] = {
-    ".md": "transcripts.export.formats:session_markdown",
+    ".md": "transcripts.export.markdown:session_markdown",
     ".html": "transcripts.export.html_page:session_page",
     ".json": "transcripts.export.formats:session_json",
     ".jsonl": "transcripts.export.formats:session_lines",
