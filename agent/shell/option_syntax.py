@@ -109,11 +109,11 @@ def _take_letters(split: SplitArguments, word: str, allowed: Options, waiting: l
         split.options.setdefault("number", []).append(word[1:])
         return
     for at, letter in enumerate(word[1:], 1):
-        if letter in allowed.flags and not (letter in allowed.attached and word[at + 1 :]):
-            split.options.setdefault(letter, []).append("")
-            continue
         if letter in allowed.attached:
             split.options.setdefault(letter, []).append(word[at + 1 :])
+        elif letter in allowed.flags:
+            split.options.setdefault(letter, []).append("")
+            continue
         elif letter in allowed.valued:
             split.options.setdefault(letter, []).append(word[at + 1 :] or _next_word(f"-{letter}", waiting))
         else:

@@ -28,7 +28,9 @@ RUIN: dict[str, list[str]] = {
         "gio remove -f /*", "gvfs-trash /", "find / -exec gio trash {} +",
     ],
     "a home": [
-        "rm -rf ~", "rm -rf ~/", "rm -rf ~/*", "rm -rf $HOME", 'rm -rf "$HOME"/*', "rm -rf ${HOME:?}/",
+        "rm -rf ~", "pee 'rm -rf ~'", "concurrently 'rm -rf ~'", "hyperfine 'rm -rf ~'",
+        "start-server-and-test 'rm -rf ~' x y", "rm -rf ~/", "rm -rf ~/*",
+        "rm -rf $HOME", 'rm -rf "$HOME"/*', "rm -rf ${HOME:?}/",
         "rm -rf ~me", "rm -rf /home/me", "rm -rf /home/you/*", "rm -rf /root", "rm -rf ~/.[!.]*",
         "cd; rm -rf *", "cd ~ && rm -r .", "rm -rf /home/me/work/..", "rm -rf ~/Documents", "rm -rf ~/.ssh",
         "rm -rf ~/$UNSET", "rm -rf {~,x}", "(cd ~ && rm -rf *)", "rm -rf /Users/me",
@@ -102,7 +104,7 @@ RUIN: dict[str, list[str]] = {
         "tee /dev/vda <x", "dd of=/dev/mem", ">/dev/sda", "cat /dev/urandom >> /dev/sda1",
         "dd if=x of=/dev/disk/by-id/y", "mv x /dev/sda", "dd bs=1M if=x of=/dev/$DISK", "dd of=/dev/sd*",
         "cat x > /dev/mapper/root", "xz -dc x | dd of=/dev/mmcblk0", "echo x 1<> /dev/sda",
-        "dd of=/dev/rdisk2",
+        "dd of=/dev/rdisk2", "> /dev/$(x)",
     ],
     "making file systems": [
         "mkfs.ext4 /dev/sda1", "mkfs -t ext4 /dev/sda1", "mke2fs /dev/sda", "mkswap /dev/sdb",
@@ -236,7 +238,7 @@ EVERYDAY = [
     "install -t /usr/local/bin x", "tee --append /etc/hosts", "cp -rt backup /etc/passwd", "mv -ft sub a b",
     "find . -path ./x -prune -o -name '*.map' -delete", "ls -t | tail -n +5 | xargs rm --", "mv ~/x{,.old}",
     "echo build | xargs rm -rf", 'while read -r l; do echo "$l" & done < f', "cat x.crontab | crontab -",
-    "python -c \"import os; os.remove('x')\"", "$(echo ls) x", "sudo --user halt ls",
+    "python -c \"import os; os.remove('x')\"", "$(echo ls) x", "sudo --user halt ls", "HOME=/tmp/x; rm -rf ~",
     "echo 'rm -rf /' | sh < x", 'retry() { "$@" || retry "$@"; }; retry ls',
 ]  # fmt: skip
 

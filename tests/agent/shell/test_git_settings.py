@@ -192,9 +192,11 @@ def test_settings_are_found_where_git_finds_them(project: ReadingProject) -> Non
         project.root / ".git/config": '[include]\n\tpath = "../more"\n',
         home / ".gitconfig": f'[includeIf "gitdir:{project.root}/"]\n\tpath={project.root}/more\n',
         home / ".config/git/config": HOSTILE["textconv"],
+        home / "system": HOSTILE["textconv"],
         project.root / ".git/config.worktree": HOSTILE["textconv"],
     }
     settings(project, "")
+    project.environ |= {"GIT_CONFIG_NOSYSTEM": "0", "GIT_CONFIG_SYSTEM": str(home / "system")}
     for path, text in place_of.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         before = path.read_text() if path.exists() else None

@@ -211,6 +211,7 @@ def test_what_only_reads_outside_the_sandbox_runs_there_unasked(project: Project
         *("kubectl get secrets", "kubectl get pods,secrets", "kubectl get all", "kubectl get cm"),
         *("kubectl get pods -o yaml", "kubectl get secret/x", "kubectl describe pods", "kubectl config view"),
         *("docker inspect web", "docker compose ps", "docker compose logs web", "systemctl show x"),
+        *("docker ps | head a.py", "docker ps | wc -l a.py"),
         *("systemctl cat x", "systemctl show-environment", "kubectl get pods -o jsonpath='{.spec}'"),
         # other commands of the line, and words that are not certain
         *("docker ps > list", "docker ps | tee list", "docker ps | sh", "docker ps && ./run.sh"),
@@ -492,6 +493,8 @@ def test_a_branch_is_renamed_only_after_a_question(tmp_path: Path, line: str, as
         ("git branch mine origin/feature", True),
         ("git checkout --track -b mine main", True),
         ("git push -u elsewhere main", True),
+        ("git push -q -u elsewhere main", True),
+        ("git push -q elsewhere main", False),
         ("git checkout packed", True),
         ("git checkout main", False),
         ("git checkout both", False),
