@@ -17,6 +17,7 @@ import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -25,18 +26,25 @@ OUTPUT_PRICE = 5.0  # of an output token in input tokens, for all known models
 LENGTHS = (100, 200)  # calls of a session, at which another column of the table by length begins
 
 
+class LayerEffect(NamedTuple):
+    """The number of tokens that a compaction freed, and its layer."""
+
+    layer: str
+    freed_tokens: int
+
+
 class ReplayedRequest(Struct, frozen=True):
     """One replayed request.
 
-    `view_tokens` is the size of the whole prompt, system and tools included; `edits` are (layer, tokens
-    freed) of the compactions immediately before it.
+    `view_tokens` is the size of the whole prompt, system and tools included; `edits` are the effects of the
+    compactions immediately before it.
     """
 
     index: int
     view_tokens: int
     cache_read: int
     cache_written: int
-    edits: tuple[tuple[str, int], ...] = ()
+    edits: tuple[LayerEffect, ...] = ()
 
 
 class Totals(Struct):
@@ -174,8 +182,7 @@ def as_json(runs: Sequence[Run]) -> str:
     results = []
     for run in runs:
         requests = [
-            {**asdict(one), "edits": [{"layer": layer, "freed_tokens": freed} for layer, freed in one.edits]}
-            for one in run.requests
+            {**asdict(one), "edits": [effect._asdict() for effect in one.edits]} for one in run.requests
         ]
         named = {"policy": run.policy, "file": run.file, "requests": requests}
         results.append({**named, **asdict(run.figures)})

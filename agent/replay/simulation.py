@@ -20,6 +20,7 @@ the policy `off` within the window, re-reads included.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -64,7 +65,7 @@ from transcripts import (
 
 from .cache_simulation import PromptLayout, SimulatedCache
 from .canned_summary import canned_summary
-from .figures import OUTPUT_PRICE, ReplayedRequest, Run, Totals
+from .figures import OUTPUT_PRICE, LayerEffect, ReplayedRequest, Run, Totals
 from .policies import ReplaySetup
 from .references import (
     FileEdit,
@@ -173,6 +174,13 @@ def replay(
     )
 
 
+class _PutBack(NamedTuple):
+    """Text that was put back into the conversation with the fact `seq`."""
+
+    seq: int
+    text: str
+
+
 class _Replay(Struct):
     """The state of a replay. `numbers` maps a recorded seq to the seq of the same fact in `folded`."""
 
@@ -188,7 +196,7 @@ class _Replay(Struct):
     numbers: dict[int, int] = field(default_factory=dict)
     shown: Replacements = field(default_factory=Replacements)
     trimmed: set[int] = field(default_factory=set)  # seqs of results that show less than the recording
-    put_back: list[tuple[int, str]] = field(default_factory=list)  # (seq of the result, text)
+    put_back: list[_PutBack] = field(default_factory=list)
     cut: dict[int, bool] = field(default_factory=dict)  # cut unseen; False: a reference was charged
 
     def take(self, fact: Fact) -> None:
@@ -201,12 +209,12 @@ class _Replay(Struct):
             if shown.content != fact.content:
                 self.trimmed.add(seq)
             if result.content != shown.content:
-                self.put_back.append((seq, joined_text(result.content[len(shown.content) :])))
+                self.put_back.append(_PutBack(seq, joined_text(result.content[len(shown.content) :])))
         elif isinstance(fact, User):
             prompt = _with_needed_text(replace(fact, seq=seq), self.folded, self.setup)
             self.folded.apply(prompt)
             if prompt.blocks != fact.blocks:
-                self.put_back.append((seq, joined_text(prompt.blocks[: -len(fact.blocks)])))
+                self.put_back.append(_PutBack(seq, joined_text(prompt.blocks[: -len(fact.blocks)])))
         elif isinstance(fact, Reply | Metadata):
             self.folded.apply(replace(fact, seq=seq))
 
@@ -285,10 +293,10 @@ class _Replay(Struct):
                 self.totals.edits_out += 1
                 again.add(max(source[0] for need in edit.needs for source in need))
         for source in sorted(again):
-            _charge_reread(self, source)
+            self._charge_reread(source)
 
-    def _compact(self, trigger: Trigger, rung: int = 0) -> list[tuple[str, int]]:
-        """Plan and apply compactions; returns (layer, tokens freed) of each."""
+    def _compact(self, trigger: Trigger, rung: int = 0) -> list[LayerEffect]:
+        """Plan and apply compactions; return the effect of each."""
         setup = self.setup
         now = _now(self.folded)
         freed = []
@@ -307,7 +315,7 @@ class _Replay(Struct):
         for what, reason in planned.failures:
             self.folded.apply(Failed(self.folded.last_seq + 1, ts=now, what=what, reason=reason))
         for proposal in planned.proposals:
-            _charge_unseen(self, proposal.edits)
+            self._charge_unseen(proposal.edits)
             before = self.folded.view.tokens
             seq = self.folded.last_seq + 1
             fact = Compacted(
@@ -319,8 +327,31 @@ class _Replay(Struct):
                 report=proposal.report,
             )
             self.folded.apply(fact)
-            freed.append((proposal.layer, before - self.folded.view.tokens))
+            freed.append(LayerEffect(proposal.layer, before - self.folded.view.tokens))
         return freed
+
+    def _charge_reread(self, source: int) -> None:
+        """Charge a call that shows the text of the recorded fact `source` again."""
+        fact = self.recorded.facts[source - 1]
+        seq = self.numbers[source]
+        if self.cut.get(seq):
+            self.cut[seq] = False  # it was charged when it was cut
+        else:
+            self._charge_call(sum(fact.tokens) if isinstance(fact, Result) else 0)
+
+    def _charge_unseen(self, edits: Iterable[Edit]) -> None:
+        """Charge a call for each result that these edits cut before the model saw it."""
+        for edit in edits:
+            if isinstance(edit, Clear) and edit.seq > self.folded.last_reply_seq and edit.seq not in self.cut:
+                fact = self.folded.fact_at(edit.seq)
+                if isinstance(fact, Result):
+                    self.cut[edit.seq] = True
+                    self._charge_call(sum(fact.tokens))
+
+    def _charge_call(self, tokens: int) -> None:
+        """Charge one more call, which reads the current prompt and writes that number of tokens."""
+        prices = self.setup.prices
+        self.totals.rereads += self.layout.tokens * prices.read + tokens * prices.write
 
     def _summarize(self, request: SummaryRequest) -> SummaryReply:
         """Return the canned answer to a summary request, and charge the request like any other."""
@@ -344,32 +375,6 @@ class _Replay(Struct):
         self.totals.summaries += 1
         self.totals.cost += self.setup.prices.plain(served) + OUTPUT_PRICE * output
         return SummaryReply(text, failure=None, usage=replace(served, output=output), stop="end_turn")
-
-
-def _charge_reread(state: _Replay, source: int) -> None:
-    """Charge a call that shows the text of the recorded fact `source` again."""
-    fact = state.recorded.facts[source - 1]
-    seq = state.numbers[source]
-    if state.cut.get(seq):
-        state.cut[seq] = False  # it was charged when it was cut
-    else:
-        _charge_call(state, sum(fact.tokens) if isinstance(fact, Result) else 0)
-
-
-def _charge_unseen(state: _Replay, edits: Iterable[Edit]) -> None:
-    """Charge a call for each result that these edits cut before the model saw it."""
-    for edit in edits:
-        if isinstance(edit, Clear) and edit.seq > state.folded.last_reply_seq and edit.seq not in state.cut:
-            fact = state.folded.fact_at(edit.seq)
-            if isinstance(fact, Result):
-                state.cut[edit.seq] = True
-                _charge_call(state, sum(fact.tokens))
-
-
-def _charge_call(state: _Replay, tokens: int) -> None:
-    """Charge one more call, which reads the current prompt and writes that number of tokens."""
-    prices = state.setup.prices
-    state.totals.rereads += state.layout.tokens * prices.read + tokens * prices.write
 
 
 def _trimmed(result: Result, folded: Folded, setup: ReplaySetup) -> Result:
@@ -423,10 +428,12 @@ def _needed_text(folded: Folded, touch: FileTouch, setup: ReplaySetup) -> tuple[
     return rules.needed_by(folded, touch).blocks(folded)
 
 
-def _still_shown(texts: Sequence[tuple[int, str]], folded: Folded) -> str:
-    """Join the texts, given with the seqs of their results, that the view still shows."""
+def _still_shown(texts: Iterable[_PutBack], folded: Folded) -> str:
+    """Join the texts that the view still shows."""
     edits = folded.edits
-    kept = (text for seq, text in texts if (seq, 0) not in edits.clears and edits.covering(seq) is None)
+    kept = (
+        each.text for each in texts if (each.seq, 0) not in edits.clears and edits.covering(each.seq) is None
+    )
     return "\n".join(kept)
 
 

@@ -97,8 +97,7 @@ def read_skills(place: SkillPlace, unusable: list[IgnoredPart]) -> Iterator[Skil
         try:
             yield skill_of(read_head(judged_path(path, place.top)), path, place)
         except (OSError, ValueError) as error:
-            reason = cause_of(error)
-            unusable.append(IgnoredPart(path, place.kind, str(reason)))
+            unusable.append(IgnoredPart(path, place.kind, cause_of(error)))
 
 
 def read_plugin_skills(plugin: Plugin, unusable: list[IgnoredPart]) -> Iterator[Skill]:
