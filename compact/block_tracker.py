@@ -190,7 +190,15 @@ class BlockTracker(Struct):
                 self._count_edits(folded, use, blocks)
             self._judge_reads(folded, touch, result, blocks)
             for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
-                block = TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, touch.path)
+                block = TrackedBlock(
+                    exchange.seq,
+                    index=index,
+                    field=name,
+                    tokens=gain,
+                    cell=Cell.OWN,
+                    touched=self.calls,
+                    path=touch.path,
+                )
                 self._track(block, touch.files)
             if result is not None and touch.kind != "instructs":
                 self._add_result(result, touch)
@@ -208,7 +216,15 @@ class BlockTracker(Struct):
             is_done = result is not None and not result.error
             self.edited = self.edited or (touch.kind == "writes" and is_done)
             new = [
-                TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, touch.path)
+                TrackedBlock(
+                    exchange.seq,
+                    index=index,
+                    field=name,
+                    tokens=gain,
+                    cell=Cell.OWN,
+                    touched=self.calls,
+                    path=touch.path,
+                )
                 for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index))
             ]
             if result is not None:
@@ -219,7 +235,14 @@ class BlockTracker(Struct):
                 if gain >= MIN_CLEARED_TOKENS and touch.kind != "instructs":
                     cell = Cell.READ if touch.kind == "reads" else Cell.OUTPUT
                     block = TrackedBlock(
-                        result.seq, 0, "content", gain, cell, self.calls, touch.path, touch.lines
+                        result.seq,
+                        index=0,
+                        field="content",
+                        tokens=gain,
+                        cell=cell,
+                        touched=self.calls,
+                        path=touch.path,
+                        lines=touch.lines,
                     )
                     new.append(block)
                     for file in set(map(base_name, files)) if cell is Cell.READ else ():
@@ -248,7 +271,16 @@ class BlockTracker(Struct):
             return
         cell = _cell_of(touch.kind, result)
         lines = touch.lines if cell is Cell.READ else (0, 0)
-        block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, touch.path, lines)
+        block = TrackedBlock(
+            result.seq,
+            index=0,
+            field="content",
+            tokens=gain,
+            cell=cell,
+            touched=self.calls,
+            path=touch.path,
+            lines=lines,
+        )
         self._track(block, touch.files)
         for shown in put_back:
             if shown != base_name(touch.path):
@@ -384,7 +416,14 @@ def _service_results(exchange: Exchange, calls: int) -> Iterator[TrackedBlock]:
     for index in finished_results(exchange):
         gain = _tokens_at(exchange.fact.tokens, index) - PLACEHOLDER_TOKENS
         if gain >= MIN_CLEARED_TOKENS:
-            yield TrackedBlock(exchange.seq, index, Clear.UNKNOWN_BLOCK, gain, Cell.OUTPUT, calls)
+            yield TrackedBlock(
+                exchange.seq,
+                index=index,
+                field=Clear.UNKNOWN_BLOCK,
+                tokens=gain,
+                cell=Cell.OUTPUT,
+                touched=calls,
+            )
 
 
 def _tokens_at(tokens: Sequence[int], index: int) -> int:

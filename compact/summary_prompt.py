@@ -203,7 +203,7 @@ def summary_messages(folded: Folded, request: SummaryRequest) -> tuple[Sequence[
 
 def _without_oldest(view: Sequence[Message], exchanges: int) -> Sequence[Message]:
     """Return the view without its oldest exchanges, and without all thinking, which was bound to them."""
-    gap = Part(TextBlock(LEFT_OUT_TEXT), 0, 0, PartKind.PLACEHOLDER, LEFT_OUT_TOKENS)
+    gap = Part(TextBlock(LEFT_OUT_TEXT), seq=0, index=0, kind=PartKind.PLACEHOLDER, tokens=LEFT_OUT_TOKENS)
     shown = [Message("user", parts=(gap,), first=0, last=0)]
     replies = [index for index, message in enumerate(view) if message.role == "assistant"]
     if exchanges >= len(replies):

@@ -144,7 +144,7 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
         with suppress(KeyError, TypeError, ValueError, OverflowError, RecursionError):
             return made(seq, ts, **_values(raw, _readers(made))), sid
     fields = {key: value for key, value in raw.items() if key not in ("mac", CHECKSUM)}
-    return UnknownFact(seq, ts, kind, fields), sid
+    return UnknownFact(seq, ts=ts, kind=kind, raw=fields), sid
 
 
 def parse_line(line: bytes) -> Any:

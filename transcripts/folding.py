@@ -277,7 +277,7 @@ class Sizes(Struct):
         grown = last is not None and last.model == model and not self.edited
         if len(self.requests) == 2 * MAX_SIZES:
             del self.requests[1:-MAX_SIZES]
-        self.requests.append(RequestSize(seq, model, ours, actual, ids, grown))
+        self.requests.append(RequestSize(seq, model=model, raw=ours, tokens=actual, ids=ids, grown=grown))
         self.edited = False
 
     def remove_last(self, seq: int | None) -> bool:

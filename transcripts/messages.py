@@ -453,7 +453,9 @@ def block_from_json(raw: Mapping[str, Any]) -> Block:
             if not isinstance(arguments, Mapping):
                 invalid = arguments if isinstance(arguments, str) else repr(arguments)
                 arguments = {ToolUseBlock.INVALID_JSON: invalid}
-            return ToolUseBlock(str(ident), str(name), arguments, _extra(raw, "type", "id", "name", "input"))
+            return ToolUseBlock(
+                str(ident), name=str(name), input=arguments, extra=_extra(raw, "type", "id", "name", "input")
+            )
         case {"type": "tool_result", "tool_use_id": ident}:
             with suppress(TypeError, ValueError):
                 content = blocks_from_json(raw.get("content"))

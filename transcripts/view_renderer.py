@@ -88,23 +88,25 @@ def _messages(
     fold = edits.covering(seq) if edits.folds else None
     if fold is not None:
         if index == 0 or entries[index - 1].seq < fold.first:
-            yield Message("user", _summary_parts(fold), fold.first, fold.last)
+            yield Message("user", parts=_summary_parts(fold), first=fold.first, last=fold.last)
     elif isinstance(entry, Prompt):
         parts = _prompt_parts(entry.fact)
         if parts and before is not None and before.last < entry.asked and _holds_channel(before):
-            none = Part(TextBlock(NO_REPLY), 0, 0, PartKind.PLACEHOLDER, NOTICE_TOKENS)
-            yield Message("assistant", (none,), entry.asked, entry.asked)
-        yield Message("user", _cleared(parts, clears), seq, seq)
+            none = Part(TextBlock(NO_REPLY), seq=0, index=0, kind=PartKind.PLACEHOLDER, tokens=NOTICE_TOKENS)
+            yield Message("assistant", parts=(none,), first=entry.asked, last=entry.asked)
+        yield Message("user", parts=_cleared(parts, clears), first=seq, last=seq)
     elif parts := _reply_parts(entry, with_thinking=not edits.unthinks(seq)):
         if before is None:
-            lost = Part(TextBlock(BEGINNING_LOST), 0, 0, PartKind.PLACEHOLDER, NOTICE_TOKENS)
-            yield Message("user", (lost,), 0, 0)
+            lost = Part(
+                TextBlock(BEGINNING_LOST), seq=0, index=0, kind=PartKind.PLACEHOLDER, tokens=NOTICE_TOKENS
+            )
+            yield Message("user", parts=(lost,), first=0, last=0)
         shown = _cleared(parts, clears)
         if any(isinstance(part.block, UnknownBlock) for part in shown):
             still_open, left_open = (_open_calls(entries, each, edits) for each in (index, index - 1))
             shown = with_whole_server_calls(shown, still_open, left_open)
-        yield Message("assistant", shown, seq, seq)
-        yield Message("user", _cleared(_result_parts(entry), clears), seq, entry.last)
+        yield Message("assistant", parts=shown, first=seq, last=seq)
+        yield Message("user", parts=_cleared(_result_parts(entry), clears), first=seq, last=entry.last)
 
 
 def _holds_channel(message: Message) -> bool:
@@ -128,7 +130,7 @@ def _open_calls(entries: list[Entry], index: int, edits: ActiveEdits) -> frozens
 def _prompt_parts(fact: User) -> list[Part]:
     """Return the user's blocks, without empty texts and blocks allowed only in replies or results."""
     return [
-        Part(block, fact.seq, index, PartKind.USER, _tokens(fact, index))
+        Part(block, seq=fact.seq, index=index, kind=PartKind.USER, tokens=_tokens(fact, index))
         for index, block in enumerate(fact.blocks)
         if not (
             _is_empty_text(block) or block.is_thinking or isinstance(block, ToolUseBlock | ToolResultBlock)
@@ -159,7 +161,7 @@ def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
         elif isinstance(block, ToolResultBlock) or _is_empty_text(block):
             continue
         says_something = says_something or kind is not PartKind.THINKING
-        parts.append(Part(block, fact.seq, index, kind, _tokens(fact, index)))
+        parts.append(Part(block, seq=fact.seq, index=index, kind=kind, tokens=_tokens(fact, index)))
     return parts if says_something else []
 
 
@@ -176,13 +178,17 @@ def _result_parts(exchange: Exchange) -> list[Part]:
         if result is None:
             text = TextBlock(CALL_INTERRUPTED if index in exchange.started else CALL_NOT_RUN)
             block = ToolResultBlock(use.id, (text,), is_error=True)
-            parts.append(Part(block, exchange.seq, index, PartKind.RESULT, NOTICE_TOKENS, use))
+            parts.append(
+                Part(
+                    block, seq=exchange.seq, index=index, kind=PartKind.RESULT, tokens=NOTICE_TOKENS, use=use
+                )
+            )
         else:
             content = tuple(block for block in result.content if not _is_empty_text(block))
             content = content or (TextBlock("(no output)"),)
             tokens = sum(result.tokens) or rough_tokens(content)
             block = ToolResultBlock(use.id, content, is_error=result.error)
-            parts.append(Part(block, result.seq, 0, PartKind.RESULT, tokens, use))
+            parts.append(Part(block, seq=result.seq, index=0, kind=PartKind.RESULT, tokens=tokens, use=use))
     return parts
 
 
@@ -190,7 +196,13 @@ def _summary_parts(fold: Fold) -> tuple[Part, ...]:
     """Return the blocks that replace a summarized range, with its tokens spread evenly over them."""
     each, rest = divmod(fold.tokens, max(1, len(fold.blocks)))
     return tuple(
-        Part(block, fold.first, index, PartKind.PLACEHOLDER, each + (rest if index == 0 else 0))
+        Part(
+            block,
+            seq=fold.first,
+            index=index,
+            kind=PartKind.PLACEHOLDER,
+            tokens=each + (rest if index == 0 else 0),
+        )
         for index, block in enumerate(fold.blocks)
         if not _is_empty_text(block)
     )

@@ -60,7 +60,9 @@ class AgentWorktree(Struct, frozen=True):
         tools.locks = {}
         tools.records = None
         mode = self.call.definition.mode if self.call.definition is not None else None
-        permissions = IsolatedPermissions(self.call.context.permissions, mode, self.folder, tools)
+        permissions = IsolatedPermissions(
+            self.call.context.permissions, mode=mode, folder=self.folder, tools=tools
+        )
         tools.may_read = lambda tool, path: permissions.rules.may_search(tool, path)
         context.permissions = permissions
         context.checkpoints = None

@@ -510,7 +510,7 @@ def make_services(
         raise ConfigError(f"unknown provider {provider!r}: use one of {', '.join(PROVIDERS)}")
     model = PROVIDERS[provider](setup)
     cache = None if offline else ModelFactsCache(setup.config.cache_dir / "models.json")
-    selection = ModelSelection(model, setup.model_name, setup.clock.now, cache)
+    selection = ModelSelection(model, name=setup.model_name, now=setup.clock.now, cache=cache)
     structured = structured_output(setup.options.json_schema)
     further = setup.sources if structured is None else (*setup.sources, structured)
     sources = (*(make() for make in TOOL_SOURCES), *further)

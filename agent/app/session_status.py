@@ -68,7 +68,7 @@ class SessionStatus:
         def make_input(status: Status) -> dict[str, Any]:
             return status_input(status, session, context)
 
-        return StatusCommand(line, run, make_input, self.on_change)
+        return StatusCommand(line, run=run, make_input=make_input, on_change=self.on_change)
 
 
 class StatusCommand:

@@ -26,7 +26,13 @@ def make_controller(
     """Return a controller with these commands."""
     from agent.app import Controller  # 60 ms, after the first paint
 
-    return Controller(setup, emit, approver, cast("CommandTable", sys.modules[__package__]), chooser)
+    return Controller(
+        setup,
+        emit=emit,
+        approver=approver,
+        command_table=cast("CommandTable", sys.modules[__package__]),
+        chooser=chooser,
+    )
 
 
 async def leave(controller: Controller, argument: str) -> None:

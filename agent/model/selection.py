@@ -81,7 +81,7 @@ class ModelSelection:
 
     def for_model(self, name: str) -> ModelSelection:
         """Return a new selection with the same service; this one is not changed."""
-        made = ModelSelection(self.model, name, self._now, self._cache)
+        made = ModelSelection(self.model, name=name, now=self._now, cache=self._cache)
         made.learned = self.learned
         return made
 

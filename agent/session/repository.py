@@ -146,7 +146,9 @@ class SessionRepository(Struct):
         if bad := loaded.damaged:
             self._tell(damaged_text(len(bad), bad[0].line))
         self._take(store)
-        session = Session(store.sid, store, fold(loaded.facts), self.counter, self.now)
+        session = Session(
+            store.sid, record=store, folded=fold(loaded.facts), count=self.counter, now=self.now
+        )
         session.deferred = loaded.lazy_results
         if loaded.second_tails:
             self._separate_tails(session, path)
@@ -216,7 +218,9 @@ class SessionRepository(Struct):
         is_plain = is_plain and all(note.topic != Metadata.TAIL for note in session.folded.metadata)
         if not (session.is_in_file and is_plain and self.files.is_signed(path)):
             return None
-        note = Metadata(session.folded.last_seq + 1, self.now(), Metadata.FORK, {"of": session.sid})
+        note = Metadata(
+            session.folded.last_seq + 1, ts=self.now(), topic=Metadata.FORK, about={"of": session.sid}
+        )
         sid = unused_sid(self)
         store = self.files.create(self.home, sid, self._tell)
         self._take(store)
@@ -226,7 +230,9 @@ class SessionRepository(Struct):
             store.close()
             self.first_sid = sid
             return None
-        copy = Session(store.sid, store, fold([opened, *facts[1:], note]), self.counter, self.now)
+        copy = Session(
+            store.sid, record=store, folded=fold([opened, *facts[1:], note]), count=self.counter, now=self.now
+        )
         copy.deferred = session.deferred.moved(store.path, moved)
         return copy
 
@@ -280,7 +286,9 @@ class SessionRepository(Struct):
         is_plain = not (is_nested or loaded.damaged or loaded.second_tails) and loaded.ends_with_newline
         if not (loaded.facts and is_plain):
             return None
-        note = Metadata(loaded.facts[-1].seq + 1, self.now(), Metadata.FORK, {"of": loaded.sid})
+        note = Metadata(
+            loaded.facts[-1].seq + 1, ts=self.now(), topic=Metadata.FORK, about={"of": loaded.sid}
+        )
         sid = unused_sid(self)
         store = self.files.create(self.home, sid, self._tell)
         try:
@@ -291,7 +299,9 @@ class SessionRepository(Struct):
             return None
         self._take(store)
         with without_garbage_collection():
-            session = Session(store.sid, store, fold([*loaded.facts, note]), self.counter, self.now)
+            session = Session(
+                store.sid, record=store, folded=fold([*loaded.facts, note]), count=self.counter, now=self.now
+            )
             _read_all(session.folded)
         session.deferred = LazyResults(store.path)
         session.deferred.update(loaded.lazy_results)
@@ -321,7 +331,7 @@ class SessionRepository(Struct):
         for fact in facts:
             store.append(fact)
         store.sync()
-        return Session(store.sid, store, fold(facts), self.counter, self.now)
+        return Session(store.sid, record=store, folded=fold(facts), count=self.counter, now=self.now)
 
     def _take(self, store: Store) -> None:
         store.hide(self.masks)

@@ -260,4 +260,4 @@ def _spawn(private: Path, how: str) -> Supervisor:
         raise SupervisorLost(f"cannot run commands: {error}") from error
     finally:
         theirs.close()
-    return Supervisor(process, ours, log, private)
+    return Supervisor(process, end=ours, log=log, private=private)

@@ -243,7 +243,7 @@ async def open_remote(
 ) -> RemoteConnection:
     """Open a connection over HTTP. Raises ServerFailed."""
     await asyncio.to_thread(load_library)
-    connection = RemoteConnection(entry, auth, deliver, lost)
+    connection = RemoteConnection(entry, auth=auth, deliver=deliver, lost=lost)
     try:
         await connection.opened()
     except BaseException:

@@ -307,7 +307,9 @@ def client_servers(names: Iterable[str], open: Callable[[str], Opener], call_s: 
     words = server_words(distinct)
     limits = ServerLimits(call_s=call_s)
     return [
-        McpServer(read_entry(name, {"type": "sdk"}, "flag", {}), words[name], open(name), limits)
+        McpServer(
+            read_entry(name, {"type": "sdk"}, "flag", {}), word=words[name], open=open(name), limits=limits
+        )
         for name in distinct
     ]
 

@@ -115,7 +115,7 @@ class McpServers:
         for entry in entries:
             word = words[entry.name]
             limits = ServerLimits.of(environ, self.setup.attended)
-            server = McpServer(entry, word, self.opener(entry, word), limits)
+            server = McpServer(entry, word=word, open=self.opener(entry, word), limits=limits)
             server.changed = self._changed
             if not self.is_approved(entry):
                 server.approved = False

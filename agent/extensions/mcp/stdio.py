@@ -189,6 +189,6 @@ async def open_stdio(
         end.close()
         command.drop()
         raise
-    connection = StdioConnection(command, writer, log, lost)
+    connection = StdioConnection(command, writer=writer, log=log, lost=lost)
     connection.begin(reader, deliver)
     return connection

@@ -81,7 +81,9 @@ def message_form(settings: RequestSettings) -> MessageForm:
     omits_unsigned = "unsigned thinking" in settings.rejected
     deferred = frozenset(str(tool["name"]) for tool in settings.tools if is_deferred_tool(tool))
     key = f"{FORMAT}, {omits_unsigned=}, {settings.system_role=}, {settings.tag}, {sorted(deferred)}"
-    return MessageForm(omits_unsigned, settings.system_role, settings.tag, deferred, key)
+    return MessageForm(
+        omits_unsigned, system_role=settings.system_role, tag=settings.tag, deferred=deferred, key=key
+    )
 
 
 def encode_message(
