@@ -18,7 +18,7 @@ from agent.loop.context import TurnContext
 from agent.loop.cost_preview import show_cold_cost
 from agent.loop.touched_files import ATTACHED_TOPIC, text_named
 from agent.session.session import Session
-from compact import breakpoints, server_cache
+from compact import cache_use, server_cache
 from compact.cache_use import _CacheUse
 from compact.local_summary import accounting_steps
 from compact.server_cache import CacheEvidence
@@ -110,7 +110,7 @@ def test_earlier_requests_are_read_in_slices_before_a_plan_for_another_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent.loop.touched_files.SLICE_S", 0.0)
-    monkeypatch.setattr(breakpoints, "FACTS_IN_STEP", 2)
+    monkeypatch.setattr(cache_use, "FACTS_IN_STEP", 2)
     monkeypatch.setattr(compaction, "LONG_SESSION", 10)
     situation_of = compaction.situation_of
 
