@@ -343,3 +343,9 @@ RUNNERS = (
 )
 def test_a_rule_covers_no_word_that_runs_or_writes_something(line: str, rule: str, risk: str) -> None:
     assert risky_word(line.split(), rule.split()) == risk
+
+
+def test_a_glob_may_match_a_file_named_like_an_option_only_if_its_beginning_is_open() -> None:
+    for beginning in ("*", "?", "[x-]", "-"):
+        assert risky_word(["tree", Glob(f"{beginning}a", f"{beginning}a")], ["tree"]) == f"{beginning}a"
+    assert risky_word(["tree", Glob("other*", "other*")], ["tree"]) == ""

@@ -112,6 +112,8 @@ BARE = {
         ("git clone git@example.org:x/y.git", "SSH keys"),
         ("git ls-remote ssh://example.org/x", "SSH keys"),
         ("git remote show origin", "SSH keys"),
+        ("git remote prune origin", "SSH keys"),
+        ("git remote update", "SSH keys"),
         ("git fetch daemon", "direct network connection"),
         ("git commit -S -m x", "signing key"),
         ("git -c commit.gpgsign=true commit -m x", "signing key"),

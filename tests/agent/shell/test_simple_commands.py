@@ -5,6 +5,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from agent.shell.line_reading import read_line
 from agent.shell.simple_commands import Glob, parse_joined_commands, parse_simple_commands
 from tests.tables import each_row
 
@@ -101,3 +102,34 @@ def test_the_work_grows_with_the_line_and_a_very_long_one_is_none(piece: str) ->
 
     assert lines_run(piece * (100_000 // len(piece))) < 50
     assert lines_run(piece * (9_000 // len(piece))) < 12 * lines_run(piece * (900 // len(piece))) + 100
+
+
+@each_row(
+    ("line", "opaque"),
+    [
+        ("cat a.py", False),
+        ("cat a.py <", True),
+        ("cat a.py > ; ls", True),
+        ("ls >&", True),
+        ("sh < x.sh", True),
+        ("""echo "${x:-$'a'}\"""", True),
+        ("""echo "${x:-'a'}\"""", True),
+        ("echo ${x:-$'a'}", False),
+        ("enable -n echo", False),
+        ("enable -f ./x.so x", True),
+    ],
+)
+def test_a_line_is_opaque_if_a_part_of_it_cannot_be_read(line: str, opaque: bool) -> None:
+    assert read_line(line).opaque is opaque
+
+
+@each_row(
+    ("line", "words"),
+    [
+        (r"""echo "a \$x \"b\" \z \\" """, ("echo", 'a $x "b" \\z \\')),
+        (r"""echo "\$(ls)" """, ("echo", "$(ls)")),
+        ('echo "a\\\nb"', ("echo", "ab")),
+    ],
+)
+def test_a_backslash_in_double_quotes_escapes_only_some_characters(line: str, words: tuple[str, ...]) -> None:
+    assert [each.words for each in read_line(line).invocations] == [words]
