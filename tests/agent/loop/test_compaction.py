@@ -20,6 +20,7 @@ from agent.loop.compaction import (
     TOO_LARGE,
     CompactionRequest,
     _counted_tokens,
+    _tell_hidden_skills,
     compact_context,
     live_state,
     off_loop,
@@ -29,6 +30,7 @@ from agent.loop.compaction import (
 from agent.loop.turn import CUT_OFF
 from agent.ports import Allow, Deny, HookAnswer
 from agent.session.session import Session
+from agent.session.skill_texts import instructions_text
 from compact import local_summary
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
@@ -41,7 +43,7 @@ from tests.strict_api.reply import calls, says
 from tests.tables import each_row
 from tools import ask_user, exit_plan
 from tools.base import ToolResult, text_result
-from transcripts.facts import Compacted, Failed, RequestSent, User
+from transcripts.facts import Clear, Compacted, Failed, RequestSent, User
 from transcripts.folding import fold
 from transcripts.messages import ChannelBlock, TextBlock, hook_words
 from transcripts.secrets.masking import SecretMasks
@@ -298,6 +300,17 @@ def test_the_new_part_of_a_large_prompt_is_counted_by_the_server(
         model = w.context.model = CountingModel(counted)
         assert abs(asyncio.run(_counted_tokens(session, w.context)) - tokens) <= 200
         assert model.asked == asked
+
+
+def test_the_instructions_of_a_skill_that_the_view_lost_are_sent_again(tmp_path: Path) -> None:
+    text = instructions_text("pdf", tmp_path, "Read the form first.")
+    with world([], tmp_path) as w:
+        said = w.session.user((ChannelBlock(text),), "harness")
+        _tell_hidden_skills(w.session, w.context)
+        assert w.context.tool_context.inbox.waiting == {}
+        w.session.compacted("micro", "auto", (Clear(said.seq, 0, "text", "[cleared]"),), {})
+        _tell_hidden_skills(w.session, w.context)
+        assert w.context.tool_context.inbox.waiting == {"skill pdf": ChannelBlock(text)}
 
 
 def test_the_state_beside_the_conversation_names_the_mode_and_where_commands_run(tmp_path: Path) -> None:
