@@ -978,9 +978,29 @@ def test_a_sandbox_that_is_lost_is_reported_and_commands_need_approval(shell: Sa
 class NoSandbox(CommandRunner):
     """Commands on a system that gives no sandbox."""
 
+    looks = 0
+
     async def sandbox(self) -> tuple[SandboxLevel, str]:
+        self.looks += 1
         await self.supervisor()
         return "none", "the kernel is too old"
+
+
+def test_the_kind_of_sandbox_is_found_out_once(tmp_path: Path) -> None:
+    async def work(made: World) -> None:
+        runner = made.context.tool_context.jobs = NoSandbox(made.context.tool_context)
+        sandbox = SessionSandbox(made.context.tool_context, PermissionStore(PermissionRules()), tmp_path)
+        try:
+            assert (sandbox.is_known, runner.looks) == (False, 0)
+            for _ in range(2):
+                await sandbox.check()
+                assert (sandbox.is_known, runner.looks) == (True, 1)
+        finally:
+            await runner.close()
+            await made.context.model.close()
+
+    with world([], tmp_path) as made:
+        asyncio.run(work(made))
 
 
 @pytest.mark.parametrize("required", [False, True])

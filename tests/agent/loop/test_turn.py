@@ -53,7 +53,15 @@ def test_calls_run_and_the_model_continues_with_their_results(tmp_path: Path) ->
     with world(steps, tmp_path) as w:
         assert w.run() == TurnFinished("done", 2)
         assert w.texts() == ["echo: a", "echo: b"]
+        assert sum(isinstance(fact, RequestSent) for fact in w.record.syncing) == 2
         w.check()
+
+
+def test_a_call_that_cannot_run_is_shown_like_any_other(tmp_path: Path) -> None:
+    with world([Answer([calls("nothing")]), "done"], tmp_path) as w:
+        w.run()
+        assert [event.name for event in w.told(ToolCallStarted)] == ["nothing"]
+        assert [event.name for event in w.told(ToolCallFinished)] == ["nothing"]
 
 
 def test_the_end_of_a_background_command_is_informed_in_the_same_turn_and_once(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A call of a tool that only other programs have is answered with what does the same here."""
 
-from agent.loop.unknown_tools import answer_unknown, find_tool
+from agent.loop.unknown_tools import answer_unknown, find_tool, same_tool
 from tests.tables import each_row
 from tools import BUILTIN
 
@@ -89,3 +89,20 @@ def test_no_name_has_two_answers_and_none_is_a_tool_of_ours() -> None:
 
     names = [name for *_, names in _FOREIGN_TOOLS for name in names]
     assert len(names) == len(set(names)) and not set(names) & set(BUILTIN)
+
+
+@each_row(
+    ("name", "same"),
+    [
+        ("bash", "bash"),
+        ("Bash", "bash"),
+        ("shell", "bash"),
+        ("str_replace", "edit"),
+        ("view_file", "read"),
+        ("delete_file", None),  # a command that the model has to write
+        ("computer", None),
+        ("anything", None),
+    ],
+)
+def test_a_tool_of_another_program_is_the_one_that_does_the_same(name: str, same: str | None) -> None:
+    assert same_tool({each: each for each in BUILTIN}, name) == same

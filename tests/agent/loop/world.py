@@ -41,6 +41,7 @@ class Memory:
     def __init__(self) -> None:
         self.facts: list[Fact] = []
         self.durable = 0
+        self.syncing: list[Fact] = []  # the newest fact at each beginning of a sync
 
     def append(self, fact: Fact, durable: bool = False) -> None:
         self.facts.append(fact)
@@ -54,7 +55,7 @@ class Memory:
         self.durable = len(self.facts)
 
     def begin_sync(self) -> None:
-        pass
+        self.syncing.append(self.facts[-1])
 
     def close(self) -> None:
         self.sync()
