@@ -7,7 +7,6 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .answers import *
-    from .branches import *
     from .environment import *
     from .late_news import *
     from .memory_files import *
@@ -23,7 +22,6 @@ __getattr__ = lazy_door(
     __name__,
     {
         "answers": "Answer answers_of joined_pieces newest_answer",
-        "branches": "BranchWatch",
         "environment": (
             "Environment environment_context environment_news is_told_environment post_command_text "
             "post_planning"
@@ -35,7 +33,7 @@ __getattr__ = lazy_door(
         ),
         "plan_and_todo": "newest_plan newest_todos todo_lines",
         "repository": "SessionRepository fetch_deferred fetch_results",
-        "repository_state": "git_state",
+        "repository_state": "BranchWatch git_state",
         "session": "Session record_opening",
         "session_replay": "show_replayed show_rewound",
         "skill_texts": "hidden_instructions instructions_text kept_chars kept_instructions skills_section",

@@ -28,7 +28,7 @@ from transcripts import (
     User,
 )
 
-from .branches import branch, shown_name
+from .repository_state import branch, shown_name
 from .system_prompts import COMMAND_TEXTS, text_in_mode
 
 OPEN_TEXT = """\

@@ -19,8 +19,8 @@ from agent.extensions.agents.files import agent_items
 from agent.extensions.hooks.file_digest import named_files
 from agent.extensions.skills.files import read_skills
 from agent.extensions.skills.places import SkillPlace
-from agent.session.branches import branch
 from agent.session.memory_files import find_memory
+from agent.session.repository_state import branch
 from agent.shell import ProjectEnvironment
 from agent.ui.completion import matching_paths
 from tests.agent.checkpoints.project import Seq

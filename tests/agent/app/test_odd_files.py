@@ -13,9 +13,9 @@ from agent.app.config import load_config
 from agent.checkpoints.change_log import read_changes
 from agent.errors import ConfigError, UsageError
 from agent.model.selection import ModelFactsCache
-from agent.session.branches import branch
 from agent.session.memory_files import MemoryFile, memory_files, read_memory, unread_memory
 from agent.session.repository import SessionRepository
+from agent.session.repository_state import branch
 from agent.settings_files import permissions_path
 from agent.ui.prompt_history import PromptHistory
 from transcripts.storage.disk import read_regular

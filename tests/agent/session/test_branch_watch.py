@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from agent.session.branches import BRANCH_INTERVAL_S, BranchWatch, branch
+from agent.session.repository_state import BRANCH_INTERVAL_S, BranchWatch, branch
 
 
 def test_the_status_line_follows_the_branch_without_asking_git(tmp_path: Path) -> None:
