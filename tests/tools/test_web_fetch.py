@@ -328,7 +328,9 @@ def tls_of_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ssl.
     folder = tmp_path_factory.mktemp("ca")
     run = partial(subprocess.run, check=True, capture_output=True, cwd=folder)
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    run(["openssl", "req", "-x509", *curve, "-subj", "/CN=Test CA", "-keyout", "ca.key", "-out", "ca.pem"])
+    # Python 3.13 demands the usage of the key.
+    authority = ["-subj", "/CN=Test CA", "-addext", "keyUsage=critical,keyCertSign"]
+    run(["openssl", "req", "-x509", *curve, *authority, "-keyout", "ca.key", "-out", "ca.pem"])
     signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-addext", f"subjectAltName=DNS:{HOST}"]
     names = ["-addext", "basicConstraints=critical,CA:FALSE", "-keyout", "own.key", "-out", "own.pem"]
     run(["openssl", "req", "-x509", *curve, "-subj", f"/CN={HOST}", *signing, *names])
