@@ -351,9 +351,7 @@ def _name_program(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _define_alias(made: Launch, words: Words, stdin: str | None) -> None:
-    made.possible += (
-        [*words[1:2], *found[1].split()][1:] for word in words[1:] if (found := _VALUE.fullmatch(word))
-    )
+    made.possible += (found[1].split() for word in words[1:] if (found := _VALUE.fullmatch(word)))
 
 
 def _run_git(made: Launch, words: Words, stdin: str | None) -> None:

@@ -118,6 +118,7 @@ BARE = {
         ("git commit -S -m x", "signing key"),
         ("git -c commit.gpgsign=true commit -m x", "signing key"),
         ("git tag -s v1 -m v1", "signing key"),
+        ("git -c tag.gpgsign=true tag v1", "signing key"),
         ("gpg --clearsign a", "GnuPG"),
         ("sudo apt-get update", "privileges"),
         ("ls; sudo ls; docker ps", "privileges"),
