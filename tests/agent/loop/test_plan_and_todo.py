@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.events import ToolCallFinished, TurnFinished
+from agent.loop.call_permission import remark_note
 from agent.loop.compaction import live_state
 from agent.permissions import Mode, PermissionRules, PermissionStore
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
@@ -115,7 +116,7 @@ def test_mode_and_list_stand_word_for_word_in_the_record_of_a_compaction(tmp_pat
 
 
 def test_a_plan_is_put_to_the_user_and_its_end_is_reported_once_with_the_result(tmp_path: Path) -> None:
-    accept = Allow(updates=(PermissionUpdate(mode="acceptEdits"),))
+    accept = Allow(updates=(PermissionUpdate(mode="acceptEdits"),), remark="in small steps")
     plan = "# Plan\n\n1. Do it"
     steps: list[Step] = [
         Answer([calls("exit_plan", plan="# Hasty")]),
@@ -134,7 +135,8 @@ def test_a_plan_is_put_to_the_user_and_its_end_is_reported_once_with_the_result(
         assert permissions.rules.mode == "acceptEdits"
         texts = w.texts()
         assert "did not approve the plan: slower" in texts[0] and "approved the plan." in texts[1]
-        assert END_OF_PLAN_TEXT in texts[2] and "Plan mode is off, so" in texts[3]
+        assert remark_note("in small steps") in texts[2]
+        assert END_OF_PLAN_TEXT in texts[3] and "Plan mode is off, so" in texts[4]
         assert news_of_environment(w.session.folded, None, "acceptEdits") == []
         found = newest_plan(w.session.folded)
         assert found is not None and found[1] == plan

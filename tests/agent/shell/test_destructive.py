@@ -33,6 +33,8 @@ RUIN: dict[str, list[str]] = {
         "rm -rf $HOME", 'rm -rf "$HOME"/*', "rm -rf ${HOME:?}/",
         "mawk 'BEGIN{system(\"rm -rf ~\")}'", "nawk 'BEGIN{system(\"rm -rf ~\")}'",
         "echo 'rm -rf ~' | sh /proc/self/fd/0", "echo 'rm -rf ~' | sh /dev/fd/0",
+        "echo /home/me | xargs -i rm -rf {}", "echo /home/me | xargs -I% rm -rf %",
+        "echo /home/me | xargs --replace rm -rf {}", "echo /home/me | xargs -ix rm -rf x",
         "alias x=y ll='rm -rf ~'; ll", "rm -rf ~me", "rm -rf /home/me", "rm -rf /home/you/*",
         "rm -rf /root", "rm -rf ~/.[!.]*",
         "cd; rm -rf *", "cd ~ && rm -r .", "rm -rf /home/me/work/..", "rm -rf ~/Documents", "rm -rf ~/.ssh",
