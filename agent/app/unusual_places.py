@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from .setup import RunSetup
 _FOLDERS_OF_HOMES = ("/home", "/homes", "/Users", "/users")
 # Of file systems whose files other machines change too. Those of virtual machines and WSL are not among them.
 _NETWORK_TYPES = lazy_pattern(r"nfs\d?|cifs|smb\d?|smbfs|afs|ceph|glusterfs|lustre|beegfs|davfs|afpfs|webdav")
+_FOREIGN_TYPES = lazy_pattern(r"fuse(blk)?(\..*)?|9p|virtiofs|drvfs|vboxsf")
 _NETWORK_PROGRAMS = lazy_pattern(r"fuse\.(?:sshfs|rclone|davfs2?|s3fs|gcsfuse|curlftpfs|glusterfs|ceph.*)")
 
 
@@ -59,8 +60,40 @@ def why_no_project(folder: Path, environ: Mapping[str, str], login_home: Path | 
     return ""
 
 
+def spelling_warning(folder: Path) -> str:
+    """Return a warning if the sandbox cannot cover all names of a protected file in a directory, else ""."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+        if not ignores_case(folder, mounts, [each.name for each in folder.iterdir()]):
+            return ""
+    except OSError:  # not Linux
+        return ""
+    return (
+        "this file system ignores letter case: commands in the sandbox can reach protected files under other"
+        " spellings, such as .ENV for .env. Work in a directory of another file system"
+    )
+
+
+def ignores_case(folder: Path, mounts: str, names: Collection[str]) -> bool:
+    """Return whether another program than the kernel finds the files of a directory in any letter case.
+
+    A mount of the sandbox covers one spelling of a path, and all of them only if the kernel ignores case.
+    `names` are the entries of the directory, `mounts` is the content of /proc/self/mountinfo.
+    """
+    if not _FOREIGN_TYPES.fullmatch(_file_system(folder, mounts)):
+        return False
+    other = next((name.swapcase() for name in names if name.swapcase() not in names), None)
+    return other is not None and os.path.lexists(folder / other)
+
+
 def is_on_network(folder: Path, mounts: str) -> bool:
     """Return whether a directory is on a network file system, given the content of /proc/self/mountinfo."""
+    kind = _file_system(folder, mounts)
+    return bool(_NETWORK_TYPES.fullmatch(kind) or _NETWORK_PROGRAMS.fullmatch(kind))
+
+
+def _file_system(folder: Path, mounts: str) -> str:
+    """Return the type of the file system that a directory is on; "" if it is unknown."""
     kind = ""
     deepest = -1
     for line in mounts.splitlines():
@@ -69,7 +102,7 @@ def is_on_network(folder: Path, mounts: str) -> bool:
         if len(point) >= deepest and folder.is_relative_to(point):  # of equal points the last one is above
             deepest = len(point)
             kind = rest.split(" ")[0]
-    return bool(_NETWORK_TYPES.fullmatch(kind) or _NETWORK_PROGRAMS.fullmatch(kind))
+    return kind
 
 
 def _login_home() -> Path:

@@ -13,7 +13,7 @@ from agent.app.options import Options
 from agent.app.permission_loading import permission_store
 from agent.app.project_place import ask_for_folder_access
 from agent.app.setup import RunSetup
-from agent.app.unusual_places import check_folder, is_on_network, why_no_project
+from agent.app.unusual_places import check_folder, ignores_case, is_on_network, why_no_project
 from agent.cli.launch import require_access, run_setup
 from agent.errors import ChoiceCancelled, ConfigError, UsageError
 from agent.events import Event, Notice
@@ -197,3 +197,21 @@ def test_a_script_in_a_home_cannot_change_the_files_of_other_programs(
         ended = run_here(tmp_path, capfd, server, "go", HOME=str(tmp_path))
     assert "is your home directory" in ended.stderr
     assert not (tmp_path / ".zshenv").exists() and not (tmp_path / ".local/bin").exists()
+
+
+@each_row(
+    ("kind", "names", "is_found"),
+    [
+        ("fuse.fat", ["1", "b"], True),
+        ("9p", ["1", "b"], True),
+        ("fuse.fat", ["1", "b", "B"], False),  # both are files of their own
+        ("fuse.fat", ["1", "c"], False),
+        ("fuse.fat", ["1"], False),
+        ("ext4", ["1", "b"], False),  # the kernel ignores case there, if at all
+    ],
+)
+def test_a_file_that_is_found_under_another_spelling_shows_that_case_is_ignored(
+    tmp_path: Path, kind: str, names: list[str], is_found: bool
+) -> None:
+    (tmp_path / "B").touch()
+    assert ignores_case(tmp_path, f"22 1 8:1 / / rw - {kind} /dev/x rw\n", names) == is_found
