@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from heapq import nlargest
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -77,27 +76,15 @@ class SearchResult(Struct, frozen=True):
     unread: int = 0
 
 
-class _FactReader:
-    """Reads single facts from the transcripts of a project, each of which it opens once."""
-
-    def __init__(self, home: Path, files: ExitStack) -> None:
-        self._home = home
-        self._files = files
-        self._opened = dict[str, BinaryIO]()
-
-    def fact_at(self, place: Place | None) -> Fact | None:
-        """Return the fact at a place; None if the transcript has changed meanwhile."""
-        if place is None:
-            return None
-        with suppress(OSError, BadLine):
-            file = self._opened.get(place.sid)
-            if file is None:
-                file = self._files.enter_context(opened_regular(record_path(self._home, place.sid)))
-                self._opened[place.sid] = file
-            file.seek(place.at)
-            fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
-            return fact if fact.seq == place.seq else None
+def _fact_at(home: Path, place: Place | None) -> Fact | None:
+    """Return the fact at a place; None if the transcript has changed meanwhile."""
+    if place is None:
         return None
+    with suppress(OSError, BadLine), opened_regular(record_path(home, place.sid)) as file:
+        file.seek(place.at)
+        fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
+        return fact if fact.seq == place.seq else None
+    return None
 
 
 def search_records(
@@ -111,13 +98,12 @@ def search_records(
     if not terms or not sids:
         return SearchResult()
     try:
-        with open_database(home) as database, ExitStack() as files:
+        with open_database(home) as database:
             filler = IndexFiller(home, database)
             unread = filler.unread_bytes(filler.update(sids, time.monotonic() + update_s))
             index = SearchIndex(database)
             index.begin_reading()
-            reader = _FactReader(home, files)
-            found = _ranked(home, index, reader, terms, sids, limit, _one_name(query))
+            found = _ranked(home, index, terms, sids, limit, _one_name(query))
             return SearchResult(found, unread)
     except IndexUnavailable:
         return _search_without_index(home, query, sids, limit)
@@ -164,7 +150,6 @@ def _one_name(query: str) -> str:
 def _ranked(
     home: Path,
     index: SearchIndex,
-    reader: _FactReader,
     terms: Sequence[QueryTerm],
     sids: Sequence[str],
     limit: int,
@@ -181,14 +166,14 @@ def _ranked(
     order = {sid: at for at, sid in enumerate(sids)}
     ranked = _weighed(index, counts, ids, 3 * limit)
     if name:  # those with all of its parts come first
-        whole = index.rank(counts, ids, MAX_READ_FOR_NAME, every=True)
-        ranked = [*whole, *(place for place in ranked if place.id not in {each.id for each in whole})]
+        whole = {place.id: place for place in index.rank(counts, ids, MAX_READ_FOR_NAME, every=True)}
+        ranked = [*whole.values(), *(place for place in ranked if place.id not in whole)]
     places = [place for place in ranked if place.sid in order]
     best = dict[tuple[int, float, str], tuple[Found, Place]]()
     for place in places:
         if len(best) >= max(limit, MAX_READ_FOR_NAME if name else MAX_READ):
             break
-        fact = reader.fact_at(place)
+        fact = _fact_at(home, place)
         if fact is None:
             continue
         text = indexed_text(fact, home / OUTPUTS_FOLDER)
@@ -210,8 +195,8 @@ def _ranked(
     found = list[Found]()
     for one, place in nlargest(limit, best.values(), key=lambda each: _merit(each[0])):
         if isinstance(one.fact, Result):
-            reply = reader.fact_at(index.place_before(place, one.fact.of))
-            one = one.with_origin(reply, reader.fact_at(index.opening_before(place)))
+            reply = _fact_at(home, index.place_before(place, one.fact.of))
+            one = one.with_origin(reply, _fact_at(home, index.opening_before(place)))
         found.append(replace(one, share=one.share * known / (known + unknown)))
     return tuple(found)
 

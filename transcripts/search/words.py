@@ -39,7 +39,6 @@ _SPACED = bytes(
     byte if byte > 127 or chr(byte).isalnum() or chr(byte) in "_-" else ord(" ") for byte in range(256)
 )
 # Possessive: a long run would take quadratic time otherwise.
-_NAME = lazy_pattern(r"[^\W_]++(?:[_-]++[^\W_]++)*+")
 _NAME_OR_EMOJI = lazy_pattern(
     r"[^\W_]++(?:[_-]++[^\W_]++)*+|[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
 )
@@ -106,7 +105,7 @@ def is_unspaced(text: str) -> bool:
 
 def names_in(text: str) -> Iterator[re.Match[str]]:
     """Yield the words, names, paths and emoji of a text."""
-    return (_NAME if text.isascii() else _NAME_OR_EMOJI).finditer(text)
+    return _NAME_OR_EMOJI.finditer(text)
 
 
 @lru_cache(maxsize=1 << 16)
