@@ -29,6 +29,8 @@ MAX_STAKE = 0.05  # of the cost of the session so far, that the rewrite of one b
 MIN_BATCH_SHARE = 0.02  # of the window, that a batch frees, if that is less than batch_min_tokens
 # Of the trigger: if a forced batch leaves more, blocks that are likelier needed go too.
 MAX_FORCED_SHARE = 0.75
+MIN_FORCED_SHARE = 0.5  # of the trigger: a forced batch before the first edit need not leave less than that
+FORCED_CALLS = 5  # for which it makes room then, if they are as large as those since the last compaction
 BLOCKS_PER_LOOK = 300  # with more blocks, a batch is considered only every second call, and so on
 
 
@@ -119,14 +121,22 @@ def _pays(situation: Situation, blocks: Sequence[TrackedBlock], freed: int) -> b
     folded = situation.folded
     view = situation.view
     prices = situation.prices
-    made = [int(done.report["calls"]) for done in in_force(folded) if "calls" in done.report]
-    calls = folded.conversation.reply_count - (made[-1] if made else 0)
+    calls, _ = _since_last(situation)
     left = view.tokens - freed - (_dropped_thinking(situation, blocks[0].seq) if blocks else 0)
     cost = max(0, left) * (prices.write - prices.read)
     spent = max(prices.plain(folded.usage), situation.tokens)  # some servers report no usage
     if situation.scaled(round(cost)) > MAX_STAKE * spent:
         return False
     return PAYBACK_SHARE * calls * freed * prices.read >= cost
+
+
+def _since_last(situation: Situation) -> tuple[int, int]:
+    """Return the calls since the last compaction, and the model's tokens that they added."""
+    folded = situation.folded
+    reports = [done.report for done in in_force(folded) if "calls" in done.report]
+    calls = int(reports[-1]["calls"]) if reports else 0
+    after = int(reports[-1]["after"]) if reports else situation.scaled(situation.overhead)
+    return folded.conversation.reply_count - calls, situation.tokens - after
 
 
 def min_batch_tokens(settings: CompactSettings, window: ContextWindow) -> int:
@@ -167,8 +177,7 @@ def _dropped_thinking(situation: Situation, seq: int) -> int:
 
 def _with_likelier(outlook: _Outlook, blocks: Sequence[TrackedBlock]) -> Sequence[TrackedBlock]:
     """Return the clearable blocks, and if they do not free enough, those least likely to be needed."""
-    situation = outlook.situation
-    most = situation.unscaled(round(MAX_FORCED_SHARE * situation.trigger_tokens))
+    most = outlook.situation.unscaled(_most_left(outlook))
     left = outlook.prompt - sum(block.tokens for block in blocks)
     if left <= most:
         return blocks
@@ -180,6 +189,21 @@ def _with_likelier(outlook: _Outlook, blocks: Sequence[TrackedBlock]) -> Sequenc
             taken.add(id(block))
             left -= block.tokens
     return [block for block in outlook.open_blocks() if id(block) in taken]
+
+
+def _most_left(outlook: _Outlook) -> int:
+    """Return the most of the model's tokens that a forced batch should leave.
+
+    While the model only reads, a batch that leaves more would be followed by the next one within a few calls.
+    After the first edit, more of what is in view is needed again.
+    """
+    trigger = outlook.situation.trigger_tokens
+    most = MAX_FORCED_SHARE * trigger
+    if not outlook.tracker.edited:
+        calls, added = _since_last(outlook.situation)
+        room = FORCED_CALLS * added / max(1, calls)
+        most = min(most, max(MIN_FORCED_SHARE * trigger, trigger - room))
+    return round(most)
 
 
 def _placeholder(situation: Situation, block: TrackedBlock) -> Clear | None:

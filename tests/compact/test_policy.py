@@ -6,7 +6,14 @@ from msgspec.structs import replace
 from agent.replay.policies import PRICE_TIERS
 from compact.block_tracker import tracker_of
 from compact.pipeline import plan
-from compact.policy import MAX_FORCED_SHARE, MAX_STAKE, PAYBACK_SHARE, choose_batch, min_batch_tokens
+from compact.policy import (
+    MAX_FORCED_SHARE,
+    MAX_STAKE,
+    MIN_FORCED_SHARE,
+    PAYBACK_SHARE,
+    choose_batch,
+    min_batch_tokens,
+)
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import finish_plan
@@ -250,6 +257,21 @@ def test_a_forced_batch_takes_what_is_likely_to_be_needed_only_where_it_has_to()
     _, roomier = batch(12_000)
     assert len(roomier[0]) < len(forced[0])
     assert results(world)[-1] not in cleared(forced)
+
+
+def test_a_forced_batch_makes_room_for_more_calls_like_the_last_ones_before_the_first_edit():
+    def left(first):
+        world = World(CompactSettings(trigger=10_000), judged=False)
+        world.user("begin")
+        world.call(first, "ok", file_path="a.py", content="x")
+        for at in range(4):
+            world.call("read", LINE * 300, file_path=f"src/f{at}.py")
+        forced = present(choose_batch(world.situation))
+        assert forced.why == "window"
+        return (world.situation.tokens - sum(edit.saves for edit in forced.edits)) / 10_000
+
+    assert MIN_FORCED_SHARE < left("write") <= MAX_FORCED_SHARE
+    assert left("read") <= MIN_FORCED_SHARE
 
 
 def test_a_page_that_the_model_is_just_referred_to_stays_whatever_the_window_leaves():
