@@ -39,6 +39,11 @@ class GitSetting(NamedTuple):
     key: str
     value: str
 
+    @property
+    def name(self) -> str:
+        """The name as git writes it, such as `remote.origin.url`."""
+        return ".".join(filter(None, (self.section, self.inner, self.key)))
+
 
 def parse_settings(text: str) -> Iterator[GitSetting]:
     """Yield the settings in a text."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 # ruff: noqa: PTH118, PTH120
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tools.files import FileError, canonical_path, is_inside
@@ -108,29 +108,39 @@ class GitSettings:
             if name.startswith("alias."):
                 value = self.environ.get(f"GIT_CONFIG_VALUE_{at}", "")
                 found.setdefault(name.removeprefix("alias."), []).append(value)
-        for section, inner, name, value in self._settings(folder):
+        files = [*self._of_user(), *self._of_repository(folder)]
+        for section, inner, name, value in self._settings(files):
             if section == "alias" and (inner or name) not in ("", "command"):
                 found.setdefault((inner or name).lower(), []).append(value)
         return found
 
-    def values(self, folder: str) -> dict[str, list[str]]:
+    def values(self, folder: str, within: bool = False) -> dict[str, list[str]]:
         """Return the values of each setting in a directory's repository by its name, the strongest last.
 
-        Sections and keys are in lower case. Raises NotProved if they cannot be determined.
+        With `within`, only those of the repository itself, if it is another one below the project. Sections
+        and keys are in lower case. Raises NotProved if they cannot be determined.
         """
         found: dict[str, list[str]] = {}
-        for section, inner, name, value in self._settings(folder):
-            key = ".".join(filter(None, (section, inner, name)))
-            found.setdefault(key, []).append(value)
+        if within:
+            top = _canonical(repository_above(folder) or "/")
+            files = [*self._of_repository(folder)]
+            if top == self.project or not is_inside(top, self.project):
+                return found
+        else:
+            files = [*self._of_user(), *self._of_repository(folder)]
+        for setting in self._settings(files):
+            found.setdefault(setting.name, []).append(setting.value)
+        if within:
+            return found
         for at in range(_MAX_GIVEN_SETTINGS):
             key = self.environ.get(f"GIT_CONFIG_KEY_{at}", "")
             if key:
                 found.setdefault(key.lower(), []).append(self.environ.get(f"GIT_CONFIG_VALUE_{at}", ""))
         return found
 
-    def _settings(self, folder: str) -> Iterator[GitSetting]:
-        """Yield the settings of the user and of a directory's repository. Raises NotProved."""
-        waiting = [*reversed([*self._of_user(), *self._of_repository(folder)])]
+    def _settings(self, files: Iterable[str]) -> Iterator[GitSetting]:
+        """Yield the settings in files, and in those that they include. Raises NotProved."""
+        waiting = [*reversed([*files])]
         while waiting:
             path = waiting.pop()
             if path in self._read:

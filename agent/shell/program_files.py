@@ -110,9 +110,9 @@ class ProjectPrograms:
             return ()
         return sorted(names) if len(names) <= _MAX_NAMES else ()
 
-    def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
+    def git_values(self, folder: str, within: bool = False) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""
-        return GitSettings(self.environ, self.folder, "names").values(folder)
+        return GitSettings(self.environ, self.folder, "names").values(folder, within)
 
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""

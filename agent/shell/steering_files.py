@@ -53,7 +53,10 @@ _READ_BY: Mapping[str, str] = {
     "cmake": "CMakeLists.txt CMakePresets.json",
     "ninja": "build.ninja",
     "meson": "meson.build",
-    "git": ".pre-commit-config.yaml .husky/pre-commit .husky/commit-msg .husky/pre-push lefthook.yml",
+    "git": (
+        ".git .git/config .git/config.worktree .git/hooks/pre-push"
+        " .pre-commit-config.yaml .husky/pre-commit .husky/commit-msg .husky/pre-push lefthook.yml"
+    ),
     "vagrant": "Vagrantfile",
     "skaffold": "skaffold.yaml",
     "tilt": "Tiltfile",
@@ -89,6 +92,7 @@ def known_programs(line: str, seen: Standpoint) -> KnownPrograms:
         names = [*_READ_BY.get(command.program, "").split(), *_named_files(command)]
         if names:
             files |= seen.files.steering_digests(names, list(_operands(command)), here)
+    files.pop(".git/config", None)  # commands cannot change that of the project
     return KnownPrograms(own_programs_of(line, seen.places.cwd, seen.files), files)
 
 

@@ -236,6 +236,27 @@ def test_what_may_do_more_outside_the_sandbox_is_asked_about(project: Project, l
     assert verdict.answer == "ask" or verdict.sandboxed
 
 
+def test_programs_that_a_repository_within_the_project_names_are_shown(project: Project) -> None:
+    """A sandboxed command may have made it; those of the project's own repository are protected."""
+    made = project.folder / "lib"
+    subprocess.run(["git", "init", "-q", made], check=True, env=project.environ)
+    config = made / ".git/config"
+    plain = config.read_text() + '[remote "origin"]\n\turl = git@example.org:a/b\n'
+    config.write_text(plain)
+    assert "names" not in project.judge("git -C lib push").why
+    (made / "more").write_text("[core]\n\tsshCommand = ./steal\n")
+    config.write_text(f"{plain}[include]\n\tpath = ../more\n")
+    shown = "your SSH keys (git@example.org:a/b), and runs programs that lib/.git names: core.sshcommand"
+    assert shown in project.judge("cd lib && git fetch").why
+    hook = made / ".git/hooks/pre-push"
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    assert f"{shown}, hooks/pre-push" in project.judge("git -C lib push origin HEAD").why
+    with (project.folder / ".git/config").open("a") as file:
+        file.write("[core]\n\tsshCommand = ssh -4\n")
+    assert "names" not in project.judge("git fetch git@example.org:a/b").why
+
+
 @pytest.mark.parametrize(
     ("line", "name"),
     [

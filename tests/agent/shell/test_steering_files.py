@@ -27,6 +27,8 @@ _FILES = {
     "deploy.py": "print()\n",
     ".husky/pre-push": "npm test\n",
     "sub/Makefile": "all:\n",
+    "sub/.git/config": "[core]\n",
+    ".git/config": "[core]\n",
     "notes.txt": "a\n",
 }
 
@@ -67,6 +69,8 @@ def allowing(line: str, folder: Path) -> PermissionStore:
         ("just deploy", "justfile"),
         ("python deploy.py", "deploy.py"),
         ("git push", ".husky/pre-push"),
+        ("git -C sub push", "sub/.git/config"),
+        ("cd sub && git push", "sub/.git/config"),
     ],
 )
 def test_a_changed_file_that_steers_the_program_is_named(folder: Path, line: str, changed: str) -> None:
@@ -90,6 +94,7 @@ def test_a_changed_file_that_steers_the_program_is_named(folder: Path, line: str
         ("scp notes.txt host:", "notes.txt"),
         ("ssh host uptime", "Makefile"),
         ("git push", "package.json"),
+        ("git push", ".git/config"),  # which commands cannot change
     ],
 )
 def test_other_files_may_change(folder: Path, line: str, changed: str) -> None:
