@@ -40,6 +40,23 @@ def objects(folder: Path) -> str:
     return str(subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True).stdout)
 
 
+@pytest.mark.parametrize("line", ["", f"; {LOOSE} -delete"])
+def test_objects_that_a_clone_shares_with_its_original_are_whole_in_both(tmp_path: Path, line: str) -> None:
+    """A clone on the same disk has hard links to them."""
+    original = made(tmp_path / "original")
+    before = objects(original)
+    line_of_git = f"git clone -q --local {original} {tmp_path / 'clone'}"
+    subprocess.run(["bash", "-c", line_of_git], check=True, capture_output=True)
+    backup = backup_of(tmp_path / "clone")
+    backup.keep()
+    wreck = f"chmod u+w .git/objects/*/*; for f in $({LOOSE}); do : >$f; done {line}"
+    subprocess.run(["bash", "-ec", wreck], cwd=tmp_path / "clone", check=True)
+    assert objects(original) != before
+    backup.restore()
+    assert objects(tmp_path / "clone") == objects(original) == before
+    backup.drop()
+
+
 @each_row(
     "line, damaged",
     [

@@ -169,6 +169,7 @@ class ObjectCopies(Struct):
             if copied is None or copied.at < 0 or len(content := self._content(copied)) != copied.stamp[1]:
                 return False
             with closing(safe_open(f"objects/{folder}", FOLDER_FLAGS, base=git)) as here:
+                self.mend(here, name, path)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 with os.fdopen(os.open(temporary, flags, 0o444, dir_fd=here), "wb") as file:
                     file.write(content)
@@ -177,6 +178,22 @@ class ObjectCopies(Struct):
         except OSError:
             return False
         return True
+
+    def mend(self, folder: int, name: str, path: str) -> None:
+        """Write an object in place, below an open directory, so that it is whole at its other names too.
+
+        A clone on the same disk has hard links to the objects of its original. If a command has put another
+        file there, that has another inode: our link keeps this one from being used again.
+        """
+        copied = self._copies[path]
+        with suppress(OSError), closing(safe_open(name, _READING, base=folder)) as file:
+            content = self._content(copied)
+            found = os.fstat(file)
+            if found.st_ino != copied.stamp[0] or found.st_nlink < 2 or len(content) != copied.stamp[1]:
+                return
+            os.fchmod(file, 0o644)
+            Path(f"/proc/self/fd/{file}").write_bytes(content)
+            os.fchmod(file, 0o444)
 
     def _content(self, copied: _Copy) -> bytes:
         with self.kept.open("rb") as file:

@@ -234,6 +234,8 @@ class ObjectLinks(Struct):
                     os.mkdir(folder, dir_fd=objects)
                 with closing(os.open(self.kept, LISTED_FOLDER)) as kept:
                     is_sound = self.copies.is_sound(kept, path)
+                    if not is_sound:
+                        self.copies.mend(kept, path, path)
                 if not is_sound:  # a program wrote to it before it was removed
                     (self.kept / path).unlink()
                     return self.copies.put_back(git, path)
