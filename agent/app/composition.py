@@ -43,6 +43,7 @@ from tools.registry import BuiltinTools, join_tools
 from transcripts import RecordsGuard, SessionFiles
 
 from .memory_approval import approved_memory
+from .permission_loading import denied_tools
 from .project_approval import settle_project_items
 from .project_place import ask_for_folder_access
 from .setup import RunSetup
@@ -350,6 +351,7 @@ class Services(Struct):
     def _left_out(self, tools: Mapping[str, Tool]) -> Set[str]:
         """Return the names of the tools that are of no use in this run, unless a flag names them."""
         left_out = {name for name, tool in tools.items() if self.window < tool.least_window}
+        left_out |= denied_tools(self.setup)
         options = self.setup.options
         if fetches_by_service(self.setup):
             left_out |= {"web_fetch"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     reads_stored = options.safe_mode or sources is None or "local" in sources
     stored = stored_rules(path) if reads_stored else ()
     allow = (*configured, *stored, *_from_flag("--allowedTools", options.allowed_tools))
-    deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools, restricting=True))
+    deny = _deny_rules(setup)
     environ = filter_environment(setup.program_environ, config.pass_env)
     folder = str(setup.folder)
     home = str(home_of(setup.environ))
@@ -58,6 +58,16 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     if setup.why_no_project:
         sandbox = replace(sandbox, project="read-only")
     return PermissionStore(rules, path, sandbox=sandbox)
+
+
+def denied_tools(setup: RunSetup) -> Set[str]:
+    """Return the tools that settings or a flag deny altogether."""
+    return {rule.tool for rule in _deny_rules(setup) if rule.pattern is None}
+
+
+def _deny_rules(setup: RunSetup) -> tuple[Rule, ...]:
+    flag = _from_flag("--disallowedTools", setup.options.disallowed_tools, restricting=True)
+    return (*setup.config.deny, *flag)
 
 
 def home_of(environ: Mapping[str, str]) -> Path:

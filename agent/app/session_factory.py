@@ -210,6 +210,8 @@ async def describe_sandbox(session: Session, context: TurnContext) -> None:
 
 def _describe_commands(session: Session, context: TurnContext) -> None:
     """Use the text about commands in the system prompt, or as news in a session whose prompt was sent."""
+    if not any(tool.kind == "runs" for tool in context.tools.values()):
+        return
     text = context.sandbox.text if context.sandbox is not None else ""
     mode = context.permissions.rules.mode
     if session.folded.opened is None:

@@ -317,6 +317,17 @@ def test_a_refused_permission_that_ends_the_task_is_exit_code_4(here: Run, tmp_p
     assert not list(tmp_path.glob("made*"))
 
 
+def test_a_tool_that_is_denied_altogether_is_not_offered_and_nothing_is_said_about_commands(
+    here: Run,
+) -> None:
+    with Server(ScriptedModel(["done"] * 2)) as server:
+        here(server, "x", "--disallowedTools", "bash", "monitor", "edit(/src/**)", "-p")
+        body = server.requests[0]
+    offered = {tool["name"] for tool in body["tools"]}
+    assert "edit" in offered and not offered & {"bash", "monitor"}
+    assert "# Commands" not in str(body["system"])
+
+
 def test_a_plan_is_the_result_where_no_one_can_approve_it_and_questions_are_not_offered(
     here: Run, tmp_path: Path
 ) -> None:
