@@ -85,12 +85,12 @@ class Operation(Struct):
 
     @property
     def moves_head(self) -> bool:
-        """Whether it checks out commits itself, so that its HEAD is not where the user's work continues."""
+        """True if it checks out commits itself, so that its HEAD is not where the user's work continues."""
         return not self.branch and self.kind in ("bisect", "rebase", "am")
 
     @property
     def executes(self) -> bool:
-        """Whether git runs commands of its files when the operation is continued."""
+        """True if git runs commands of its files when the operation is continued."""
         todo = (text for name, text in self.files.items() if name.startswith("rebase-merge/git-rebase-todo"))
         return any(map(_EXECUTED.search, todo))
 

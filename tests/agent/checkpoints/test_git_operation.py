@@ -1,0 +1,52 @@
+"""The files of open merges and rebases are read and written without following what a command planted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent.checkpoints.git_operation import operation_files, write_operation
+from tools.search import GitFailed
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Path:
+    """The git directory of a working tree beside a directory with a secret."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "git-rebase-todo").write_text("secret")
+    (folder := tmp_path / "project" / ".git").mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    return folder
+
+
+def test_links_pipes_and_devices_are_not_read(git: Path) -> None:
+    (git / "MERGE_MSG").write_text("a message")
+    (git / "MERGE_HEAD").symlink_to("../../outside/git-rebase-todo")
+    (git / "AUTO_MERGE").symlink_to("/dev/zero")
+    (git / "rebase-merge").symlink_to("../../outside")
+    os.mkfifo(git / "BISECT_LOG")
+    (git / "sequencer").mkdir()
+    os.mkfifo(git / "sequencer" / "todo")
+    (git / "sequencer" / "head").symlink_to("../../../outside/git-rebase-todo")
+    assert operation_files(git.parent) == {"MERGE_MSG": "a message"}
+
+
+def test_files_without_an_end_are_refused(git: Path) -> None:
+    with (git / "MERGE_MSG").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(GitFailed, match="too large"):
+        operation_files(git.parent)
+
+
+def test_nothing_is_written_or_removed_behind_a_link(git: Path) -> None:
+    (git / "rebase-merge").symlink_to("../../outside")
+    with pytest.raises(OSError):
+        write_operation(git.parent, {"rebase-merge/git-rebase-todo": "pick 1"})
+    write_operation(git.parent, {})
+    assert (git.parent.parent / "outside" / "git-rebase-todo").read_text() == "secret"
+    (git / "MERGE_HEAD").symlink_to("../../outside/git-rebase-todo")
+    write_operation(git.parent, {"MERGE_HEAD": "8d1c"})
+    assert (git / "MERGE_HEAD").read_text() == "8d1c" and not (git / "MERGE_HEAD").is_symlink()
+    assert (git.parent.parent / "outside" / "git-rebase-todo").read_text() == "secret"
