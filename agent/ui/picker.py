@@ -268,15 +268,26 @@ class Picker:
         state = self.state
         if state is None:
             return
-        row = state.menu.row_for_key(text)
         if state.menu.switches and text == " ":
             self.enter()
         elif state.menu.filters:
             self.state = search_menu(state.menu, state.words + text)
-        elif row is not None and self._is_settled:
-            self.end(row)
         else:
-            self.state = replace(state, words=state.words + text)
+            self._type_at_question(state, text)
+
+    def _type_at_question(self, state: PickerState, text: str) -> None:
+        """Answer by a digit. Other text is for the input, and so is a digit that comes too early.
+
+        Only text restarts the pause, so a digit that is pressed again and again answers after it.
+        """
+        row = state.menu.row_for_key(text)
+        is_repeated = row is not None and not state.words.strip(text)
+        if row is not None and self._is_settled:
+            self.state = replace(state, words="") if is_repeated else state
+            self.end(row)
+            return
+        self.state = replace(state, words=state.words + text)
+        if not is_repeated:
             self._listens_at = self._monotonic() + 2 * ANSWER_DELAY_S
 
     def erase(self, kept: Callable[[str], str]) -> None:

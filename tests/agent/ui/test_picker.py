@@ -49,6 +49,24 @@ def pick(terminal, what, title):
     return terminal.type(f"pick {what}\r").sees(title, "Esc to cancel")
 
 
+def test_a_digit_that_is_pressed_again_and_again_answers_after_the_pause_and_is_no_text():
+    async def answered() -> tuple[str, list[str]]:
+        now = 1.0
+        given: list[str] = []
+        picker = Picker(lambda: None, lambda: now)
+        picker.give_back = given.append
+        asked = asyncio.ensure_future(picker.choose(question_menu("Sure?", yes="Yes", no="No")))
+        await asyncio.sleep(0)
+        while not asked.done():
+            assert now < 2.0
+            picker.type("2")
+            now += 0.1
+            await asyncio.sleep(0)
+        return present(await asked).value, given
+
+    assert asyncio.run(answered()) == ("no", [])
+
+
 def test_the_keys_of_a_prompt_do_not_answer_a_question_that_appears_meanwhile():
     async def answered() -> str:
         now = 1.0
