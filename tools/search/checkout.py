@@ -26,7 +26,7 @@ class Checkout(Struct, frozen=True):
 
     @property
     def exists(self) -> bool:
-        """Whether the directory has a `.git` and may be searched."""
+        """True if the directory has a `.git` and may be searched."""
         return os.path.exists(self.top / ".git")  # noqa: PTH110 - a Path raises errors
 
     @property
