@@ -189,16 +189,7 @@ class BlockTracker(Struct):
             if touch.kind == "writes":
                 self._count_edits(folded, use, blocks)
             self._judge_reads(folded, touch, result, blocks)
-            for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
-                block = TrackedBlock(
-                    exchange.seq,
-                    index=index,
-                    field=name,
-                    tokens=gain,
-                    cell=Cell.OWN,
-                    touched=self.calls,
-                    path=touch.path,
-                )
+            for block in self._own_blocks(exchange, index, touch.path):
                 self._track(block, touch.files)
             if result is not None and touch.kind != "instructs":
                 self._add_result(result, touch)
@@ -215,18 +206,7 @@ class BlockTracker(Struct):
             touch = _covered_touch(folded, use, result, files)
             is_done = result is not None and not result.error
             self.edited = self.edited or (touch.kind == "writes" and is_done)
-            new = [
-                TrackedBlock(
-                    exchange.seq,
-                    index=index,
-                    field=name,
-                    tokens=gain,
-                    cell=Cell.OWN,
-                    touched=self.calls,
-                    path=touch.path,
-                )
-                for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index))
-            ]
+            new = [*self._own_blocks(exchange, index, touch.path)]
             if result is not None:
                 self._supersede(touch, result, is_done)
                 if kept := [each for file in files for each in self._kept.get(base_name(file), ())]:
@@ -234,21 +214,41 @@ class BlockTracker(Struct):
                 gain = sum(result.tokens) - PLACEHOLDER_TOKENS
                 if gain >= MIN_CLEARED_TOKENS and touch.kind != "instructs":
                     cell = Cell.READ if touch.kind == "reads" else Cell.OUTPUT
-                    block = TrackedBlock(
-                        result.seq,
-                        index=0,
-                        field="content",
-                        tokens=gain,
-                        cell=cell,
-                        touched=self.calls,
-                        path=touch.path,
-                        lines=touch.lines,
-                    )
+                    block = self._result_block(result, gain, cell, path=touch.path, lines=touch.lines)
                     new.append(block)
                     for file in set(map(base_name, files)) if cell is Cell.READ else ():
                         self._current.setdefault(file, []).append(block)
             for file in set(map(base_name, files)) if new else ():
                 self._by_file.setdefault(file, []).extend(new)
+
+    def _own_blocks(self, exchange: Exchange, index: int, path: str) -> Iterator[TrackedBlock]:
+        """Yield the blocks of the fields of a call that can be cleared."""
+        tokens = _tokens_at(exchange.fact.tokens, index)
+        for name, gain in clearable_fields(exchange.uses[index], tokens):
+            yield TrackedBlock(
+                exchange.seq,
+                index=index,
+                field=name,
+                tokens=gain,
+                cell=Cell.OWN,
+                touched=self.calls,
+                path=path,
+            )
+
+    def _result_block(
+        self, result: Result, gain: int, cell: Cell, *, path: str, lines: tuple[int, int]
+    ) -> TrackedBlock:
+        """Return the block of a result, whose clearing frees `gain` tokens."""
+        return TrackedBlock(
+            result.seq,
+            index=0,
+            field="content",
+            tokens=gain,
+            cell=cell,
+            touched=self.calls,
+            path=path,
+            lines=lines,
+        )
 
     def _supersede(self, touch: "_Touch", result: Result, is_done: bool) -> None:
         """Update the covered blocks of the files of a call. Those that were read again change no more."""
@@ -271,16 +271,7 @@ class BlockTracker(Struct):
             return
         cell = _cell_of(touch.kind, result)
         lines = touch.lines if cell is Cell.READ else (0, 0)
-        block = TrackedBlock(
-            result.seq,
-            index=0,
-            field="content",
-            tokens=gain,
-            cell=cell,
-            touched=self.calls,
-            path=touch.path,
-            lines=lines,
-        )
+        block = self._result_block(result, gain, cell, path=touch.path, lines=lines)
         self._track(block, touch.files)
         for shown in put_back:
             if shown != base_name(touch.path):

@@ -22,7 +22,7 @@ from .hazards import OLDEST_AGE, Cell, hazard_curves
 from .settings import CompactSettings, ContextWindow
 from .settled_runs import SettledRuns, settled_runs
 from .situation import Situation
-from .uncompact import Exemptions, exemptions, in_force
+from .uncompact import Exemptions, Growth, exemptions, growth_since_compaction
 
 PAYBACK_SHARE = 0.25  # of the calls since the last batch, within which the next one has to pay for itself
 MAX_STAKE = 0.05  # of the cost of the session so far, that the rewrite of one batch may cost
@@ -121,22 +121,13 @@ def _pays(situation: Situation, blocks: Sequence[TrackedBlock], freed: int) -> b
     folded = situation.folded
     view = situation.view
     prices = situation.prices
-    calls, _ = _since_last(situation)
+    calls = _growth(situation).calls
     left = view.tokens - freed - (_dropped_thinking(situation, blocks[0].seq) if blocks else 0)
     cost = max(0, left) * (prices.write - prices.read)
     spent = max(prices.plain(folded.usage), situation.tokens)  # some servers report no usage
     if situation.scaled(round(cost)) > MAX_STAKE * spent:
         return False
     return PAYBACK_SHARE * calls * freed * prices.read >= cost
-
-
-def _since_last(situation: Situation) -> tuple[int, int]:
-    """Return the calls since the last compaction, and the model's tokens that they added."""
-    folded = situation.folded
-    reports = [done.report for done in in_force(folded) if "calls" in done.report]
-    calls = int(reports[-1]["calls"]) if reports else 0
-    after = int(reports[-1]["after"]) if reports else situation.scaled(situation.overhead)
-    return folded.conversation.reply_count - calls, situation.tokens - after
 
 
 def min_batch_tokens(settings: CompactSettings, window: ContextWindow) -> int:
@@ -200,10 +191,18 @@ def _most_left(outlook: _Outlook) -> int:
     trigger = outlook.situation.trigger_tokens
     most = MAX_FORCED_SHARE * trigger
     if not outlook.tracker.edited:
-        calls, added = _since_last(outlook.situation)
-        room = FORCED_CALLS * added / max(1, calls)
+        growth = _growth(outlook.situation)
+        room = FORCED_CALLS * growth.tokens / max(1, growth.calls)
         most = min(most, max(MIN_FORCED_SHARE * trigger, trigger - room))
     return round(most)
+
+
+def _growth(situation: Situation) -> Growth:
+    """Return the growth since the newest compaction, or since the beginning."""
+    beginning = Growth(
+        situation.folded.conversation.reply_count, situation.tokens - situation.scaled(situation.overhead)
+    )
+    return growth_since_compaction(situation) or beginning
 
 
 def _placeholder(situation: Situation, block: TrackedBlock) -> Clear | None:

@@ -10,6 +10,7 @@ The opposite, dropping one block at the user's request, is planned here too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -55,6 +56,22 @@ class UndoPlan(Struct, frozen=True):
 def in_force(folded: Folded) -> list[Compacted]:
     """Return the compactions that were not undone, oldest first."""
     return [made for made in folded.compactions if made.id not in folded.undone]
+
+
+class Growth(NamedTuple):
+    """The calls since a moment, and the model's tokens by which the conversation has grown since."""
+
+    calls: int
+    tokens: int
+
+
+def growth_since_compaction(situation: Situation) -> Growth | None:
+    """Return the growth since the newest compaction in force, None if there is none."""
+    reports = [made.report for made in in_force(situation.folded) if "calls" in made.report]
+    if not reports:
+        return None
+    calls = situation.folded.conversation.reply_count - int(reports[-1]["calls"])
+    return Growth(calls, situation.tokens - int(reports[-1]["after"]))
 
 
 def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:

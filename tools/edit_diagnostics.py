@@ -158,8 +158,8 @@ def _closest(flat: str, old: str) -> str:
     """Return a sentence with the lines that omitted code in old_string stands for, "" if none are similar."""
     lines = flat.split("\n")
     wanted = old.strip("\n").split("\n")
-    found = max(_alignments(lines, wanted), default=None, key=lambda found: found.likeness)
-    if found is None or found.likeness < _MIN_LIKENESS:
+    found = _best_alignment(lines, wanted)
+    if found is None:
         return ""
     return f" The file has:\n{_excerpt(lines, found.first, found.last + 1, wanted)}"
 
@@ -167,11 +167,10 @@ def _closest(flat: str, old: str) -> str:
 def _nearest(flat: str, old: str, new: str) -> str:
     lines = flat.split("\n")
     wanted = old.strip("\n").split("\n")
-    found = max(_alignments(lines, wanted), default=None, key=lambda found: found.likeness)
-    is_near = found is not None and found.likeness >= _MIN_LIKENESS
-    if done := _line_of_done(flat, old, new, found.anchor + 1 if found and is_near else None):
+    found = _best_alignment(lines, wanted)
+    if done := _line_of_done(flat, old, new, None if found is None else found.anchor + 1):
         return f"new_string is already in the file, on line {done}: the edit seems to have been made already."
-    if found is None or not is_near:
+    if found is None:
         return "Nothing similar was found. Read the file again and copy the text exactly."
     shown = _excerpt(lines, found.first, found.last + 1, wanted)
     return f"The closest match is below; copy it exactly:\n{shown}"
@@ -228,6 +227,12 @@ _MIN_SURE_LIKENESS = 1.0  # of an alignment, from which no similar line is searc
 _MAX_ANCHORS = 8  # the longest wanted lines, around which alignments are tried
 _MAX_PLACES = 12  # of one such line in the file
 _MIN_ANCHOR_CHARS = 4
+
+
+def _best_alignment(lines: Sequence[str], wanted: Sequence[str]) -> _Alignment | None:
+    """Return the most similar alignment, None if none is similar enough to be shown."""
+    best = max(_alignments(lines, wanted), default=None, key=lambda found: found.likeness)
+    return best if best is not None and best.likeness >= _MIN_LIKENESS else None
 
 
 def _alignments(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[_Alignment]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -64,7 +65,7 @@ def spelling_warning(folder: Path) -> str:
     """Return a warning if the sandbox cannot cover all names of a protected file in a directory, else ""."""
     try:
         mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
-        if not ignores_case(folder, mounts, [each.name for each in folder.iterdir()]):
+        if not ignores_case(folder, mounts, partial(os.listdir, folder)):
             return ""
     except OSError:  # not Linux
         return ""
@@ -74,14 +75,16 @@ def spelling_warning(folder: Path) -> str:
     )
 
 
-def ignores_case(folder: Path, mounts: str, names: Collection[str]) -> bool:
+def ignores_case(folder: Path, mounts: str, listing: Callable[[], Collection[str]]) -> bool:
     """Return whether another program than the kernel finds the files of a directory in any letter case.
 
     A mount of the sandbox covers one spelling of a path, and all of them only if the kernel ignores case.
-    `names` are the entries of the directory, `mounts` is the content of /proc/self/mountinfo.
+    `listing` returns the names in the directory and is called only on such file systems, since it may have
+    many. `mounts` is the content of /proc/self/mountinfo.
     """
     if not _FOREIGN_TYPES.fullmatch(_file_system(folder, mounts)):
         return False
+    names = set(listing())
     other = next((name.swapcase() for name in names if name.swapcase() not in names), None)
     return other is not None and os.path.lexists(folder / other)
 

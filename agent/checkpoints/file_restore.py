@@ -199,7 +199,7 @@ def _is_locked(path: Path) -> bool:
     except PermissionError:
         return True
     except OSError:
-        return False
+        pass  # it does not exist
     return False
 
 

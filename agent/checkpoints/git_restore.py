@@ -139,8 +139,11 @@ class _CheckedOut(NamedTuple):
 
     def after(self, moved: RefStep | None, targets: Mapping[tuple[Path, str], str]) -> Head:
         """Return its HEAD after the step for it, and after the refs have been restored."""
-        branch = self.head.branch if moved is None else moved.note
-        commit = self.head.commit if moved is None else "" if branch else moved.target
+        branch = self.head.branch
+        commit = self.head.commit
+        if moved is not None:
+            branch = moved.note
+            commit = "" if branch else moved.target
         return Head(targets.get((self.shared, branch), self.refs.get(branch, commit)), branch)
 
 

@@ -268,8 +268,11 @@ def _lost_state_of_git(operands: Sequence[str]) -> Iterator[str]:
     name, *rest = [*operands, ""]
     if name == "worktree":
         # Its HEAD and index are in the repository, and so is its place.
-        yield from rest[1:-1] if rest[0] == "remove" else rest[1:2] if rest[0] == "move" else ()
-        if rest[0] == "prune":
+        if rest[0] == "remove":
+            yield from rest[1:-1]
+        elif rest[0] == "move":
+            yield from rest[1:2]
+        elif rest[0] == "prune":
             yield "worktrees whose directories are missing"
     elif name == "rerere" and rest[0] in ("clear", "forget", "gc"):
         yield "recorded resolutions of conflicts"

@@ -37,7 +37,7 @@ from compact.situation import (
     replacement_limit,
 )
 from compact.summary_prompt import SummaryFailed, SummaryPending, finished_summary, request_summary
-from compact.uncompact import exemptions, in_force
+from compact.uncompact import exemptions, growth_since_compaction
 from transcripts import Edit, Fold, Folded, Reply, TextBlock, User
 
 DUE_AFTER_CLEARING_SHARE = 0.9  # of the trigger: clearing that leaves more would only delay the summary
@@ -199,12 +199,11 @@ RIGHT_AFTER_CALLS = 5  # since the newest compaction
 
 def _is_right_after_another(situation: Situation) -> bool:
     """Return whether few calls were made, or few tokens added, since the newest compaction."""
-    reports = [made.report for made in in_force(situation.folded) if "calls" in made.report]
-    if not reports:
+    growth = growth_since_compaction(situation)
+    if growth is None:
         return False
-    calls = situation.folded.conversation.reply_count - int(reports[-1]["calls"])
-    added = situation.tokens - int(reports[-1]["after"])
-    return calls <= RIGHT_AFTER_CALLS or added < situation.settings.min_gain_share * situation.tokens
+    is_small = growth.tokens < situation.settings.min_gain_share * situation.tokens
+    return is_small or growth.calls <= RIGHT_AFTER_CALLS
 
 
 def _has_to_shrink(situation: Situation, trigger: Trigger) -> bool:

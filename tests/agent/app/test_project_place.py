@@ -214,4 +214,4 @@ def test_a_file_that_is_found_under_another_spelling_shows_that_case_is_ignored(
     tmp_path: Path, kind: str, names: list[str], is_found: bool
 ) -> None:
     (tmp_path / "B").touch()
-    assert ignores_case(tmp_path, f"22 1 8:1 / / rw - {kind} /dev/x rw\n", names) == is_found
+    assert ignores_case(tmp_path, f"22 1 8:1 / / rw - {kind} /dev/x rw\n", lambda: names) == is_found
