@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
-from tools.files import FOLDER_FLAGS, closing, safe_open
+from tools.files import closing, make_folders, safe_open
 from tools.search import Checkout, GitFailed
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
@@ -155,14 +155,7 @@ def _names(git: int) -> Iterator[str]:
 def _in_folder(git: int, path: str, data: bytes | None) -> None:
     """Write a file below an open git directory, or remove it (None). Raises OSError if a part is a link."""
     *folders, name = path.split("/")
-    here = os.dup(git)
-    try:
-        for folder in folders:
-            with suppress(FileExistsError):
-                os.mkdir(folder, dir_fd=here)
-            inner = os.open(folder, FOLDER_FLAGS, dir_fd=here)
-            os.close(here)
-            here = inner
+    with closing(make_folders(git, folders)) as here:
         if data is None:
             os.unlink(name, dir_fd=here)
             return
@@ -171,5 +164,3 @@ def _in_folder(git: int, path: str, data: bytes | None) -> None:
         with os.fdopen(os.open(new, flags, 0o644, dir_fd=here), "wb") as file:
             file.write(data)
         os.replace(new, name, src_dir_fd=here, dst_dir_fd=here)
-    finally:
-        os.close(here)

@@ -10,8 +10,8 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TypeVar
 
 from msgspec import Struct
@@ -79,6 +79,25 @@ def safe_open(path: str, flags: int, mode: int = 0o666, *, base: int | None = No
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=here)
     finally:
         os.close(here)
+
+
+def make_folders(base: int, parts: Iterable[str]) -> int:
+    """Return a descriptor of a directory below an open one; missing ones are made. Follows no link.
+
+    Raises OSError, also if one of them is a link or a file.
+    """
+    here = os.dup(base)
+    try:
+        for part in parts:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=here)
+            inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
+            os.close(here)
+            here = inner
+    except BaseException:
+        os.close(here)
+        raise
+    return here
 
 
 @contextmanager

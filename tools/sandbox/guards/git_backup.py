@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from tools.files import FOLDER_FLAGS, closing
+from tools.files import closing, make_folders
 from transcripts.wording import pluralize
 
 from .git_files import (
@@ -190,22 +190,14 @@ class GitBackup(Struct):
         Returns False if it exists, unless it `replaces` that.
         """
         *folders, name = path.split("/")
-        place = os.dup(top)
         try:
-            for folder in folders:
-                with suppress(FileExistsError):
-                    os.mkdir(folder, dir_fd=place)
-                inner = os.open(folder, FOLDER_FLAGS, dir_fd=place)
-                os.close(place)
-                place = inner
-            new = f"{name}.{os.urandom(4).hex()}.lock" if replaces else name
-            _write_new(place, new, (self.kept / path).read_bytes())
-            if replaces:
-                os.replace(new, name, src_dir_fd=place, dst_dir_fd=place)
+            with closing(make_folders(top, folders)) as place:
+                new = f"{name}.{os.urandom(4).hex()}.lock" if replaces else name
+                _write_new(place, new, (self.kept / path).read_bytes())
+                if replaces:
+                    os.replace(new, name, src_dir_fd=place, dst_dir_fd=place)
         except OSError:
             return False
-        finally:
-            os.close(place)
         return True
 
 

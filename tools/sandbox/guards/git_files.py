@@ -17,7 +17,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from tools.files import FOLDER_FLAGS, closing, safe_open
+from tools.files import FOLDER_FLAGS, closing, make_folders, safe_open
 from transcripts.patterns import lazy_pattern
 
 from .guarded_state import LISTED_FOLDER
@@ -61,16 +61,8 @@ def needed_folders(git: Path) -> tuple[str, ...]:
 
 def make_folder(path: Path) -> None:
     """Make a directory and those above it that are missing, without following links. Raises OSError."""
-    here = os.open("/", FOLDER_FLAGS)
-    try:
-        for part in path.parts[1:]:
-            with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=here)
-            inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
-            os.close(here)
-            here = inner
-    finally:
-        os.close(here)
+    with closing(os.open("/", FOLDER_FLAGS)) as root:
+        os.close(make_folders(root, path.parts[1:]))
 
 
 def is_whole(git: Path) -> bool:
