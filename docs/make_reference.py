@@ -17,8 +17,12 @@ sys.path.insert(0, str(FOLDER.parent))
 from agent.app.settings_schema import SETTING_HELP, SETTINGS  # noqa: E402  found by the line above
 from agent.cli.arguments import COMMAND_HELP, EXIT_CODES, parser  # noqa: E402
 from agent.commands import COMMANDS  # noqa: E402
-from agent.formatting import KEY_NAMES  # noqa: E402
-from agent.ui.keymap import ACTION_HELP, DEFAULT_KEYS, key_name, key_sequence  # noqa: E402
+from agent.keys import (  # noqa: E402
+    KEY_ACTIONS,
+    KEY_NAMES,
+    key_name,
+    key_sequence,
+)
 from agent.version import __version__  # noqa: E402
 from compact.settings import CompactSettings  # noqa: E402
 from tools.registry import definitions, load_builtin_tools  # noqa: E402
@@ -68,11 +72,11 @@ def _keys() -> Iterator[str]:
     yield ""
     yield "| action | default keys | purpose |"
     yield "|---|---|---|"
-    for action, texts in DEFAULT_KEYS.items():
-        keys = ", ".join(key_name(key_sequence(text)) for text in texts)
-        if action == "newline":
-            keys = f"{KEY_NAMES[action]}, `\\` {KEY_NAMES['submit']}"  # as in /help
-        yield f"| `{action}` | {keys} | {_cell(ACTION_HELP[action])} |"
+    for name, action in KEY_ACTIONS.items():
+        keys = ", ".join(key_name(key_sequence(text)) for text in action.keys)
+        if name == "newline":
+            keys = f"{KEY_NAMES[name]}, `\\` {KEY_NAMES['submit']}"  # as in /help
+        yield f"| `{name}` | {keys} | {_cell(action.help)} |"
 
 
 def _command_line() -> Iterator[str]:

@@ -27,8 +27,8 @@ MAY_IMPORT = {
 }
 # Packages (and modules) of agent/, lowest first: each imports only from the layers below its own.
 VOCABULARY = {
-    "errors", "events", "exit_signals", "formatting", "import_guard", "menus", "model_port", "ports",
-    "settings_files", "version",
+    "client_names", "errors", "events", "exit_signals", "formatting", "import_guard", "keys", "menus",
+    "model_port", "ports", "settings_files", "typed_text", "version",
 }  # fmt: skip
 LAYERS: tuple[set[str], ...] = (
     VOCABULARY,

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field, structs
 
 from agent.errors import ConfigError
-from agent.formatting import KEY_NAMES
+from agent.keys import KEY_NAMES
 from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact import CompactSettings

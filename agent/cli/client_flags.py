@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent.formatting import own_name
+from agent.client_names import own_name
 from tools import BUILTIN, CONDITIONAL
 from transcripts.patterns import lazy_pattern
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from agent.app import Controller
 from agent.checkpoints import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
-from agent.formatting import format_duration, unquoted, with_keys
+from agent.formatting import format_duration
+from agent.keys import with_keys
 from agent.loop import memory_sent_below
 from agent.session import (
     chars_left,
@@ -24,6 +25,7 @@ from agent.session import (
     todo_lines,
 )
 from agent.settings_files import claude_folder
+from agent.typed_text import unquoted
 from compact import joined_text
 from tools.base import Advice, ToolCall, ToolError, ToolInterrupted, ToolResult
 from tools.files import FileError, one_line_path

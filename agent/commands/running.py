@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 from agent.app import RunSetup
 from agent.errors import AgentError, UsageError, program_changed
 from agent.events import Emit, Event, Notice
-from agent.formatting import is_command
 from agent.ports import Approver, Chooser
+from agent.typed_text import is_command
 from transcripts import StoreError
 from transcripts.wording import cause_of, shorten
 

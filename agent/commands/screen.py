@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agent.app import EDITING_MODES, THEMES, start_command
 from agent.events import CommandOutput, Event, Notice, ScreenSetting
 from agent.extensions.skills import Skill, SkillLibrary
-from agent.formatting import with_keys
+from agent.keys import with_keys
 from agent.menus import question_menu
 from transcripts.wording import shorten
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from agent.app import Controller
 from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
-from agent.formatting import unquoted
 from agent.loop import show_resumed, tokens_when_cold
 from agent.menus import copy_menu, session_line, session_menu
 from agent.ports import Chooser
+from agent.typed_text import unquoted
 from agent.version import program_name
 from transcripts import FromElsewhere, Opened, SessionInUse, SessionSummary
 from transcripts.export import conversation_text, export_text, write_private

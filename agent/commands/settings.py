@@ -13,7 +13,7 @@ from msgspec import structs
 from agent.app import EFFORTS, NO_EFFORT, Config, Controller, form_of, with_setting
 from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
-from agent.formatting import with_keys
+from agent.keys import with_keys
 from agent.loop import OTHER_MODEL, show_cold_cost, tokens_when_cold
 from agent.permissions import MODES, SESSION_ORIGIN, PermissionStore, Rule, explain_line, parse_rules
 from agent.settings_files import typed_value, write_setting

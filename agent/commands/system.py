@@ -13,9 +13,9 @@ from pathlib import Path
 from agent.app import Controller, added_folders
 from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
-from agent.formatting import unquoted
 from agent.loop import SessionSandbox
 from agent.permissions import REACHING, parse_rules, reachable_hosts, sandbox_entries
+from agent.typed_text import unquoted
 from tools.processes import CommandRunner, command_runner, listeners
 from tools.sandbox import SandboxLevel, SandboxProfile, short_path
 from transcripts.wording import cause_of, shorten

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
-from agent.formatting import own_name
+from agent.client_names import own_name
 from tools.text import word_set
 
 _T = TypeVar("_T")

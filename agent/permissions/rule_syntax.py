@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from agent.formatting import own_name
+from agent.client_names import own_name
 from tools import BUILTIN, CONDITIONAL
 from tools.guarded import alternatives
 from tools.sandbox import host_name, local_port

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from agent.formatting import own_name
+from agent.client_names import own_name
 from transcripts import (
     Channel,
     Exchange,

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agent.client_names import client_name
 from agent.extensions.hooks import AskedHooks, HookEntry, HookFailed, hook_answer
-from agent.formatting import client_name
 from agent.permissions import known_rules, mode_named
 from agent.ports import (
     Allow,

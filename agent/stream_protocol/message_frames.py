@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent import events
+from agent.client_names import client_name, client_output
 from agent.extensions.mcp import meant_call
-from agent.formatting import client_name, client_output
 from agent.permissions import client_mode
 from agent.ports import Status
 from agent.ui import OutputFormat, RunOutput, json_line, usage_fields

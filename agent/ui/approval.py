@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from wcwidth import strip_sequences
 
-from agent.formatting import with_keys
+from agent.keys import with_keys
 from agent.permissions import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.user_answer import ANSWERS

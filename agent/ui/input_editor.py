@@ -12,8 +12,8 @@ from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.document import Document
 from wcwidth import iter_graphemes, iter_graphemes_reverse
 
-from agent.formatting import is_command
 from agent.ports import CommandSummary
+from agent.typed_text import is_command
 
 from .completion import rank
 from .paste_chips import PasteChips

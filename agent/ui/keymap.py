@@ -16,50 +16,9 @@ from prompt_toolkit.filters import emacs_selection_mode, shift_selection_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from agent.keys import DEFAULT_KEYS, KeySequence, first_keys, key_sequence
 from transcripts.patterns import lazy_pattern
 
-KeySequence = tuple[str, ...]  # prompt_toolkit's names of keys
-DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
-    "submit": ("enter",),
-    "newline": ("alt+enter", "ctrl+j"),
-    "complete": ("tab",),
-    "editor": ("ctrl+g", "ctrl+x ctrl+e"),
-    "image": ("ctrl+v",),
-    "stash": ("ctrl+s",),
-    "interrupt": ("ctrl+c",),
-    "leave": ("ctrl+d",),
-    "mode": ("shift+tab",),
-    "background": ("ctrl+b",),
-    "tasks": ("ctrl+t",),
-    "redraw": ("ctrl+l",),
-    "outputs": ("ctrl+o",),
-    "suspend": ("ctrl+z",),
-    "model": ("alt+p",),
-    "effort": ("alt+t",),
-}
-ACTION_HELP: Mapping[str, str] = {  # the purpose of each action, for the reference of keys
-    "submit": "send the prompt",
-    "newline": "insert a new line",
-    "complete": "complete a command, a file name or an attachment",
-    "editor": "open the prompt in your editor",
-    "image": "attach the image on the clipboard",
-    "stash": "stash the draft, or restore it",
-    "interrupt": "interrupt the turn; press twice to exit",
-    "leave": "exit, on an empty line",
-    "mode": "cycle through the permission modes",
-    "background": "move the running command to the background",
-    "tasks": "list background commands",
-    "redraw": "redraw the screen",
-    "outputs": "print the last outputs in full, and show later ones in full, or in short again",
-    "suspend": "suspend makeroom",
-    "model": "choose the model",
-    "effort": "choose the effort",
-}
-_MODIFIERS = {"ctrl": "c-", "control": "c-", "shift": "s-"}
-_ALT = ("alt", "meta", "option")
-_KEY_NAMES = {
-    "esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdown": "pagedown", "space": " ",
-}  # fmt: skip
 # Keys without a meaning; prompt_toolkit would insert the characters that terminals send for them.
 _IDLE_KEY = lazy_pattern(r"s-escape|c-\d|c-f\d+|[cs]-page.+|c-s-(?!left|right|home|end).+")
 
@@ -72,14 +31,8 @@ class Keymap(Struct, frozen=True):
     troubles: tuple[str, ...] = ()
 
     def names(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the common name of the first key of each action and slash command, "" if it has no key.
-
-        "newline" lists all of its keys, and Shift+Enter, which terminals send as Ctrl-J.
-        """
-        found = {name: next(map(key_name, keys), "") for name, keys in {**self.keys, **self.commands}.items()}
-        newline = self.keys["newline"]
-        shifted = ["Shift+Enter"] if ("c-j",) in newline else []
-        found["newline"] = ", ".join([*shifted, *map(key_name, newline)])
+        """Return the common name of the first key of each action and slash command; see `first_keys`."""
+        found = first_keys({**self.keys, **self.commands})
         if "TMUX" in environ:  # Ctrl-B is its prefix key; it passes on the second press
             found |= {name: f"Ctrl-B {key}" for name, key in found.items() if key.startswith("Ctrl-B")}
         return found
@@ -87,7 +40,7 @@ class Keymap(Struct, frozen=True):
 
 def read_keymap(path: Path) -> Keymap:
     """Read the keys in use. After a mistake, the action keeps its default keys, with a warning."""
-    keys = {action: tuple(map(key_sequence, texts)) for action, texts in DEFAULT_KEYS.items()}
+    keys = dict(DEFAULT_KEYS)
     commands: dict[str, tuple[KeySequence, ...]] = {}
     troubles: list[str] = []
     for name, value in _entries(path, troubles):
@@ -154,48 +107,10 @@ def base_bindings() -> KeyBindings:
 def _command_keys(text: str) -> KeySequence:
     """Return the keys of a text. Raises ValueError for an unknown key and for one that enters text."""
     keys = key_sequence(text)
-    if len(keys[0]) == 1:
-        raise ValueError(f"{text!r} enters text; use a key such as ctrl+e or f6")
-    return keys
-
-
-def key_sequence(text: str) -> KeySequence:
-    """Return the keys of a text such as `ctrl+x ctrl+e`. Raises ValueError for an unknown key."""
-    keys = [key for word in text.split() for key in _keys_of(word)]
     try:
         KeyBindings().add(*keys)(lambda event: None)
     except (ValueError, AssertionError) as error:
         raise ValueError(f"unknown key {text!r}") from error
-    return tuple(keys)
-
-
-def key_name(sequence: KeySequence) -> str:
-    """Return the common name of a sequence of keys: `Ctrl-X Ctrl-E`, `Alt+Enter`, `Shift+Tab`, `F6`."""
-    words: list[str] = []
-    for word in map(_spelled, sequence):
-        if words and words[-1] == "Esc":
-            words[-1] = f"Alt+{word.upper() if len(word) == 1 else word}"
-        else:
-            words.append(word)
-    return " ".join(words)
-
-
-def _spelled(key: str) -> str:
-    """Return the common name of one of prompt_toolkit's keys."""
-    if len(key) == 1:
-        return {" ": "Space"}.get(key, key)
-    *modifiers, name = key.split("-") if not key.endswith("-") else [*key[:-2].split("-"), "-"]
-    name = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}.get(name, name.capitalize())
-    return "".join({"c": "Ctrl-", "s": "Shift+"}[modifier] for modifier in modifiers) + name
-
-
-def _keys_of(word: str) -> Iterator[str]:
-    *modifiers, name = word.split("+") if len(word) > 1 else [word]
-    name = _KEY_NAMES.get(name.lower(), name.lower() if len(name) > 1 or modifiers else name)
-    wanted = [modifier.lower() for modifier in modifiers]
-    if any(modifier not in _MODIFIERS and modifier not in _ALT for modifier in wanted):
-        raise ValueError(f"unknown key {word!r}")
-    if any(modifier in _ALT for modifier in wanted):
-        yield "escape"
-    prefix = "".join(_MODIFIERS[modifier] for modifier in wanted if modifier in _MODIFIERS)
-    yield prefix + name
+    if len(keys[0]) == 1:
+        raise ValueError(f"{text!r} enters text; use a key such as ctrl+e or f6")
+    return keys

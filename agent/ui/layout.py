@@ -12,7 +12,8 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, SearchBufferControl, Window
 from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 
-from agent.formatting import format_count, whole_percent, with_keys
+from agent.formatting import format_count, whole_percent
+from agent.keys import with_keys
 from agent.ports import Status
 from transcripts.wording import pluralize
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from agent import events
 from agent.app import OUTPUT_FORMATS
+from agent.client_names import client_name
 from agent.errors import BudgetExceeded
-from agent.formatting import client_name
 from agent.ports import Status
 from agent.session import joined_pieces
 from compact import Spending

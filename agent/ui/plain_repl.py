@@ -16,9 +16,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent import events
-from agent.formatting import is_command
 from agent.menus import Menu, MenuRow
 from agent.ports import Allow, Deny, Driver, Factory, PermissionQuestion
+from agent.typed_text import is_command
 from tools.user_answer import ANSWERS
 
 from .approval import question_body, question_head, question_target

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from agent.app import RunSetup
 from agent.errors import program_changed
-from agent.formatting import is_command
 from agent.ports import CommandSummary, Driver, WaitingPrompt
+from agent.typed_text import is_command
 
 from .approval import ApprovalDialog
 from .completion import CompletionSource, FileIndex

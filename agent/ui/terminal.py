@@ -26,7 +26,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.selection import SelectionType
 
-from agent.formatting import KEY_NAMES
+from agent.keys import KEY_NAMES
 
 from .file_links import shows_links
 from .frame_renderer import FrameOutput, FrameRenderer

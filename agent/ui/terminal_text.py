@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
-from agent.formatting import KEY_NAMES
+from agent.keys import KEY_NAMES
 from transcripts import INVISIBLE, JOINERS, is_harmless
 from transcripts.patterns import lazy_pattern
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.formatting import client_name
+from agent.client_names import client_name
 from agent.ports import HookEvent
 
 HOOK_TIMEOUT_S = 60.0  # unless the entry defines another

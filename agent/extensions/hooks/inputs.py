@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent.formatting import client_name, client_output
+from agent.client_names import client_name, client_output
 from agent.permissions import client_mode
 from agent.ports import HookEvent
 from transcripts import ProjectRecords

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent.formatting import client_name
+from agent.client_names import client_name
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
 
 IDLE_NOTICE_S = 60.0  # after the end of a turn without further events

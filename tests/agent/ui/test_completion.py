@@ -7,8 +7,8 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from agent.formatting import is_command
 from agent.ports import CommandSummary
+from agent.typed_text import is_command
 from agent.ui.completion import (
     CompletionSource,
     FileIndex,

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from agent.formatting import KEY_NAMES, with_keys
-from agent.ui.keymap import DEFAULT_KEYS, key_sequence, read_keymap
+from agent.keys import DEFAULT_KEYS, KEY_NAMES, key_sequence, with_keys
+from agent.ui.keymap import read_keymap
 from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom
 
 

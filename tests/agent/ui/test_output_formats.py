@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agent import events
 from agent.app.options import OUTPUT_FORMATS
 from agent.cli.arguments import parse
-from agent.formatting import client_output
+from agent.client_names import client_output
 from agent.ports import Status
 from agent.ui.output_formats import OutputFormat, RunOutput, json_line
 from compact.prices import Spending

@@ -12,7 +12,7 @@ from prompt_toolkit.document import Document
 
 from agent import events
 from agent.events import ContextChart
-from agent.formatting import KEY_NAMES, with_keys
+from agent.keys import KEY_NAMES, with_keys
 from agent.ports import PermissionQuestion, Status
 from agent.ui.approval import ApprovalPanel, draw_approval
 from agent.ui.approval_answers import approval_choices
