@@ -260,9 +260,9 @@ class Tool(Struct, frozen=True):
     for_agents: bool = True  # whether nested sessions are offered it
     least_window: int = 0  # tokens; in a smaller window it is offered only if the user names it
     deferred: bool = False  # only if the service can search tools: not in the prompt until found
-    brief: str = ""  # the description in a small window; "" for the same one
+    brief: str = ""  # in a small window it is described by this and the names of its parameters; "": as ever
     advice: tuple[ToolAdvice, ...] = ()
-    is_brief: bool = False  # the model is sent the description and parameters for a small window
+    is_brief: bool = False  # the model is sent the parameters for a small window
     preview: Callable[[Any, ToolContext], Mapping[str, Any]] | None = None
     record: Callable[[ToolResult, ToolContext, int], None] | None = None
     resolve: Resolve | None = None
@@ -275,7 +275,8 @@ class Tool(Struct, frozen=True):
 
     def in_brief(self) -> Tool:
         """Return the tool as it is offered in a small window."""
-        return replace(self, description=self.brief or self.description, advice=(), is_brief=True)
+        brief = self.brief
+        return replace(self, description=brief or self.description, advice=(), is_brief=bool(brief))
 
     def described(self, offered: Collection[str]) -> str:
         """Return the description, with the advice about those other tools that are offered too."""

@@ -282,5 +282,6 @@ once, and you are notified when the job finishes. Jobs end with the session.""",
     run=run_guarded,
     brief="""\
 Run a command line with bash; returns stdout and stderr. The current directory persists, variables do not. \
-There is no terminal: use non-interactive options. Use run_in_background for servers and long commands.""",
+There is no terminal: use non-interactive options. run_in_background is for servers: it returns the id of a \
+job. job="b1" alone returns its new output; kill=true ends it.""",
 )

@@ -38,5 +38,7 @@ Use it between two pieces of work, when earlier text is no longer needed word fo
     access=no_access,
     run=ask_for_compaction,
     least_window=8_000,
-    brief="Free context: older parts of the conversation are shortened before the next request.",
+    brief="""\
+Free context: older parts of the conversation are shortened before the next request. focus names what to \
+keep.""",
 )

@@ -77,7 +77,8 @@ def _almost_there(flat: str, old: str) -> str:
     for simple in (_one_space, _no_spaces):
         if (first := _find_block(flat, old, simple)) is not None:
             shown = _excerpt(lines, first, first + len(wanted), wanted)
-            return f"Only whitespace differs (tabs, spaces, ends of lines). The file has:\n{shown}"
+            others = _others(flat, lines[first : first + len(wanted)])
+            return f"Only whitespace differs (tabs, spaces, ends of lines). The file has:\n{shown}{others}"
     for simple in (_plain_characters, _plain_and_no_spaces):
         if (first := _find_block(flat, old, simple)) is not None:
             block = lines[first : first + len(wanted)]
@@ -87,7 +88,8 @@ def _almost_there(flat: str, old: str) -> str:
             named = _differing_characters("\n".join(block), old)
             also = "" if simple is _plain_characters else " and whitespace"
             shown = _excerpt(lines, first, first + len(wanted), wanted)
-            return f"Only {_ALIKE}{also} differ{named}. The file has:\n{shown}"
+            others = _others(flat, block)
+            return f"Only {_ALIKE}{also} differ{named}. The file has:\n{shown}{others}"
     plain = old.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
     place = flat.find(plain) if plain != old else -1
     if place >= 0:
@@ -173,7 +175,16 @@ def _nearest(flat: str, old: str, new: str) -> str:
     if found is None:
         return "Nothing similar was found. Read the file again and copy the text exactly."
     shown = _excerpt(lines, found.first, found.last + 1, wanted)
-    return f"The closest match is below; copy it exactly:\n{shown}"
+    others = _others(flat, lines[found.first : found.last + 1])
+    return f"The closest match is below; copy it exactly:\n{shown}{others}"
+
+
+def _others(flat: str, block: Sequence[str]) -> str:
+    """Return a note if the file has the lines of the block more than once, "" if it does not."""
+    count = flat.count("\n".join(block))
+    if count < 2:
+        return ""
+    return f"\n[this text is in the file {count} times: include lines around the place, or set replace_all]"
 
 
 _MIN_DONE_CHARS = 4  # of new_string near the best match, to conclude that the edit was already made

@@ -72,7 +72,7 @@ def changing_tool(
     plan      computes the change from the arguments, the real path and the context. Blocking. Raises
               ToolError with the reason if it is not possible, OSError.
     describe  returns the text for the model, given the arguments, the path as shown, and the change
-    brief     the description in a small window
+    brief     see `Tool.brief`
     advice    see `Tool.advice`
     """
 

@@ -26,18 +26,20 @@ _STAND_IN_LINE = lazy_pattern(
     r"[ \t]*$",
     re.MULTILINE,
 )
-# A line that consists of a comment with dots and what they stand for.
+# A line that consists of a comment, or of brackets, with dots and what they stand for.
 _OMISSION = lazy_pattern(
     r"^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+(?:\.\.\.|…)[^\n]{0,40}?"
     r"\b(?:existing|unchanged|rest of|remaining|the rest|other (?:code|methods|functions|fields|imports"
     r"|cases)|previous code|same as (?:before|above)|omitted|for brevity|no changes?)\b"
-    r"[^\n]{0,80}$",
+    r"[^\n]{0,80}$"
+    r"|^[ \t]*+\((?:the )?(?:rest of|remaining|unchanged|existing|other) (?:the )?(?:code|file|class|methods"
+    r"|functions|fields|imports|implementation)\b[\w ]{0,40}(?:\.{3}|…)\)[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
 # The same in words or dots alone, or in brackets: it may be meant literally, unless lines are lost with it.
 _PLAIN_OMISSION = lazy_pattern(
     r"^[ \t]*+(?:(?:#|//|/\*|<!--|--|;|%|\{/\*|\"|'|rem\b)[ \t\"'-]*+[\[(<]?[ .…]*"
-    r"|(?:\.{3} ?|… ?)?[\[(](?![ .…\])]*$)[ .…]*|(?:\.{3} ?|… ?)(?=\w))(?:"
+    r"|(?:\.{3} ?|… ?)?[\[(](?![ .…\])]*$)[ .…]*|(?:\.{3} ?|… ?)(?=\w))(?:todo:? )?(?:"
     r"(?:keep |leave )?(?:the |your )?(?:existing|previous|original|remaining|other|same|unchanged) "
     r"(?:code|implementation|contents?|logic|methods|functions|imports|body|lines|fields|cases|tests)"
     r"|(?:all |the )*(?:rest|remaining|other|everything else)(?: \w+){0,4}?(?: (?:is|are))?"
@@ -45,12 +47,16 @@ _PLAIN_OMISSION = lazy_pattern(
     r"|(?:keep |leave )?(?:the )?(?:rest|remainder) of (?:the |this |your )?(?:existing |original )?(?:"
     r"code|file|functions?|methods?|class(?:es)?|implementation|module|body|contents?|logic|script|component|document"
     r"|page|query|fields|cases|imports|tests|table|list|styles|routes|section|config(?:uration)?)"
-    r"|(?:keep |leave )the rest"
+    r"|(?:keep |leave )the rest|(?:the )?rest of (?:the )?\w+(?= ?(?:\.{3}|…))|(?:and so on|etc)\b(?=[ .…]*$)"
     r"|more (?:code|methods|functions|imports|lines|fields|cases|tests)|unchanged|no changes?"
     r"|same as (?:before|above|(?:the )?original)|code(?= )|omitted|truncated|snip(?:ped)?|\.{3}|…"
     r")(?: (?:goes|is|are|stays?|remains?|kept|here|below|above|unchanged|omitted|the same|as (?:is|before)"
     r"|for brevity))*[ .…:\])>\"'-]*(?:\*/\}?|-->)?[ \t]*$"
-    r"|^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+[\[(<]?(?:\.{3}|…)[^\n]{0,100}$",  # in any language
+    r"|^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+[\[(<]?(?:\.{3}|…)[^\n]{0,100}$"  # in any language
+    r"|^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[^\n]{0,40}?(?:其余|其他|剩余|现有|原有)的?"
+    r"(?:代码|方法|函数|部分|内容)[^\n]{0,20}$"
+    r"|^[ \t]*+(?:#|//|/\*|--)[ \t]*+(?:и так далее|остальн\w+ (?:код|част)|el resto del|le reste d|o resto d"
+    r"|der rest (?:de[sr]|bleibt)|残りの|既存の|나머지|기존 코드)[^\n]{0,60}$",
     re.IGNORECASE | re.MULTILINE,
 )
 _STORED_OUTPUT_TAG = "<persisted-output"

@@ -112,14 +112,18 @@ def _schema_of(arguments: type[Arguments], brief: bool = False) -> dict[str, Any
     """Return the JSON Schema of a tool's arguments; made once for all sessions of a process."""
     generated = json.schema(arguments)
     schema: dict[str, Any] = _plain(generated, generated["$defs"])
-    left_out = {_UNADVERTISED, _DETAIL} if brief else {_UNADVERTISED}
+    unmentioned = {_UNADVERTISED, _DETAIL} if brief else {_UNADVERTISED}
+    # The brief description of a tool explains what the name and type of a parameter do not.
+    unsaid = {_DETAIL, "description", "default", "minimum"} if brief else {_DETAIL}
     properties = {
-        name: {key: value for key, value in each.items() if key != _DETAIL}
+        name: {key: value for key, value in each.items() if key not in unsaid}
         for name, each in schema["properties"].items()
-        if left_out.isdisjoint(each)
+        if unmentioned.isdisjoint(each)
     }
     if brief:
         del schema["additionalProperties"]  # the error about an unknown name is clear enough
+        if not schema["required"]:
+            del schema["required"]
     return {**schema, "properties": properties}
 
 

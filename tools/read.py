@@ -351,5 +351,7 @@ count. A directory is listed.""",
     run=read_file,
     parallel=True,
     record=record_read,
-    brief="Read a file, or list a directory. Each line is prefixed with its number and a tab.",
+    brief="""\
+Read a file, or list a directory. Each line is prefixed with its number and a tab. offset is the first line; \
+-50 means the last fifty.""",
 )

@@ -42,7 +42,7 @@ from agent.session import (
 )
 from agent.settings_files import claude_folder
 from compact import ANNOUNCED_LAYERS, ContextWindow, PriceList, TokenCounter, pages_referred_to
-from tools.base import ToolContext
+from tools.base import SMALL_WINDOW_TOKENS, ToolContext
 from tools.files import recover
 from tools.processes import command_runner
 from transcripts import (
@@ -261,7 +261,13 @@ def _new_system_prompt(services: Services, rules: PermissionRules, tag: str) -> 
         may_read=partial(rules.may_search, "read"),
     )
     _warn_of_size(services, memory)
-    texts = system_prompt(memory, services.tools, options.append_system_prompt, options.system_prompt)
+    texts = system_prompt(
+        memory,
+        services.tools,
+        extra=options.append_system_prompt,
+        own=options.system_prompt,
+        brief=services.window <= SMALL_WINDOW_TOKENS,
+    )
     if "skill" in services.tools:
         section = skills_section(services.skills.for_model(), services.window, services.counter.text)
         texts = (*texts, section) if section else texts

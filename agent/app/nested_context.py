@@ -17,7 +17,7 @@ from agent.loop import Agent, CompactionState, TurnContext, request_compaction, 
 from agent.model_port import RequestSettings
 from agent.permissions import FOREIGN_PREFIX
 from agent.session import Session, agent_prompt
-from tools.base import Tool, ToolError
+from tools.base import SMALL_WINDOW_TOKENS, Tool, ToolError
 from tools.files import FileError
 from tools.processes import Inbox
 from tools.registry import definitions
@@ -139,7 +139,9 @@ def _system(call: NestedCall, tools: Mapping[str, Tool]) -> tuple[str, ...]:
         return (*system, *filter(None, [call.request.system]))
     kept = (*system[:1], *(text for text in system[1:] if not text.startswith(AGENTS_HEAD)))
     own = (definition.prompt, REPORT_RULES)
-    return (*agent_prompt(kept, own, tools, definition.memory), *filter(None, [call.request.system]))
+    brief = call.services.window <= SMALL_WINDOW_TOKENS
+    texts = agent_prompt(kept, own, tools, has_memory=definition.memory, brief=brief)
+    return (*texts, *filter(None, [call.request.system]))
 
 
 def _tools(call: NestedCall) -> dict[str, Tool]:

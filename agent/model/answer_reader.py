@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import zlib
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from agent.errors import RequestRejected, TransientError
+from tools.web import CODINGS, Unpacker
 from transcripts import ToolUseBlock, Usage, check_shape, replace_surrogates
 from transcripts.secrets import mask
 
@@ -64,17 +66,39 @@ def proxy_for(url: str) -> str:
     return proxy if "://" in proxy or not proxy else f"http://{proxy}"
 
 
-async def refuse_failures(faults: type[Exception], response: Any) -> None:
+async def refuse_failures(http: Any, response: Any) -> None:
     """Raise AnswerRefused for a response with an error status. A hook on each response of the HTTP client.
 
-    This includes redirects, which would send the key, other secret headers and the prompt elsewhere. `faults`
-    are the exceptions of that client. Raises TransientError for a response that is compressed more than once:
+    This includes redirects, which would send the key, other secret headers and the prompt elsewhere. `http`
+    is the client's module. Raises TransientError for a response that is compressed more than once:
     decompressing some kilobytes could take hours, during which no signal is handled.
     """
-    if "," in response.headers.get("content-encoding", ""):
+    coding = response.headers.get("content-encoding", "").strip().lower()
+    if "," in coding:
         raise invalid_response("the response is compressed more than once, which was not requested")
+    if coding in CODINGS:
+        del response.headers["content-encoding"]  # otherwise the client decompresses it, too
+        response.stream = _unpacked(http, response.stream, Unpacker(coding))
     if not response.is_success:
-        raise AnswerRefused(response.status_code, await beginning(response, faults), response.headers)
+        raise AnswerRefused(response.status_code, await beginning(response, http.HTTPError), response.headers)
+
+
+def _unpacked(http: Any, body: Any, unpacker: Unpacker) -> Any:
+    """Return a decompressed stream of the body. The client itself reads only one member of gzip."""
+
+    class UnpackedBody(http.AsyncByteStream):  # type: ignore[misc]
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for data in body:
+                try:
+                    for piece in unpacker.pieces(data):
+                        yield piece
+                except zlib.error as error:
+                    raise http.DecodingError(str(error)) from error
+
+        async def aclose(self) -> None:
+            await body.aclose()
+
+    return UnpackedBody()
 
 
 ANSWER_TIMEOUT_S = 5.0  # for reading a response without a stream, once it has begun

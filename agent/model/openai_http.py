@@ -138,7 +138,7 @@ class OpenAIModel(Struct):
             timeout=httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S),
             follow_redirects=False,
             verify=tls_context(self.server),
-            event_hooks={"response": [partial(refuse_failures, httpx2.HTTPError)]},
+            event_hooks={"response": [partial(refuse_failures, httpx2)]},
             cookies=no_cookies(),
         )
 

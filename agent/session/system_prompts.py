@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from transcripts import Channel
 
@@ -16,53 +16,73 @@ from .memory_files import memory_path_of, memory_text
 from .skill_texts import SKILL_TOOL, SKILLS_HEAD
 
 IDENTITY = "You are makeroom, a coding agent that works with the user in their project, through a terminal."
-# Each line with the tools that it needs: it is left out where one of them is not offered, or where one after
-# "!" is.
-WORKING_LINES: tuple[tuple[str, str], ...] = (
-    (
+
+
+class Line(NamedTuple):
+    """A line of the system prompt.
+
+    tools  the tools that it needs: it is left out where one is not offered, or where one after "!" is
+    brief  the line in a small window, "" for none; None for the same one
+    """
+
+    tools: str
+    text: str
+    brief: str | None = None
+
+
+WORKING_LINES = (
+    Line(
         "",
         "Read the relevant code first and follow its conventions. Do all of what was asked and nothing "
         "beyond it.",
+        "Follow the conventions of the code. Do all of what was asked and nothing beyond it.",
     ),
-    (
+    Line(
         "ask_user",
         "If the request is ambiguous and a wrong guess would waste work, ask; otherwise decide and say what "
         "you assumed.",
     ),
-    ("!ask_user", "If the request is ambiguous, decide and say what you assumed."),
-    (
+    Line("!ask_user", "If the request is ambiguous, decide and say what you assumed."),
+    Line(
         "",
         "Verify with the project's own tests or type checker. Report results as they are: what passed, what "
         "failed, what you did not run.",
+        "Run the project's tests. Report what passed, what failed and what you did not run.",
     ),
-    (
+    Line(
         "",
         "Before your first tool call say in one sentence what you will do; report findings and changes of "
         "plan; end with what changed. Write short Markdown and cite code as path:line.",
+        "End with what changed, in short Markdown.",
     ),
-    (
+    Line(
         "",
         "Confirm with the user before anything that is hard to undo or visible to others (deleting, "
         "resetting, force-pushing, publishing). Commit or push only when asked, never with --no-verify.",
+        "Confirm with the user before anything that is hard to undo or visible to others. Commit or push "
+        "only when asked.",
     ),
 )
-TOOL_LINES: tuple[tuple[str, str], ...] = (
-    ("", "Put independent calls into one reply."),
-    ("bash read grep glob", "Prefer read, grep and glob to shell equivalents."),
-    ("edit", "Read a file before you change it, and look before you overwrite."),
-    (
+TOOL_LINES = (
+    Line("", "Put independent calls into one reply.", ""),
+    Line("bash read grep glob", "Prefer read, grep and glob to shell equivalents."),
+    Line("edit", "Read a file before you change it, and look before you overwrite.", ""),
+    Line(
         "bash",
         "The current directory of bash persists, but file tools take paths relative to the project.",
+        "File tools take paths relative to the project, not to the current directory of bash.",
     ),
-    (
+    Line(
         "",
         "If a call is denied, do not repeat it or work around the denial: follow the reason given, find an "
         "allowed approach, or ask.",
+        "If a call is denied, do not repeat it or work around the denial: follow the reason given, or ask.",
     ),
-    (
+    Line(
         "recall",
         'The context is managed for you. "[cleared: ...]" marks text that was removed: read the file again, '
         "or use recall with its id. Never write such a marker into a file. You need not wrap up early.",
+        '"[cleared: ...]" marks text that was removed: read the file again, or use recall with its id.',
     ),
 )
 # The last text of a system prompt, after the texts that sessions have in common.
@@ -108,42 +128,51 @@ def text_in_mode(text: str, mode: str) -> str:
     return command_text(sandboxed=False, hides_records=text == SANDBOX_TEXT)
 
 
-def tool_rules(tools: Container[str]) -> str:
-    """Return the rules for the tools that are offered under these names."""
-    return _section("Tools", TOOL_LINES, tools)
+def _section(title: str, lines: Iterable[Line], tools: Container[str], brief: bool) -> str:
+    def fits(line: Line) -> bool:
+        return all((name.removeprefix("!") in tools) != name.startswith("!") for name in line.tools.split())
 
-
-def _section(title: str, lines: Iterable[tuple[str, str]], tools: Container[str]) -> str:
-    def fits(needed: str) -> bool:
-        return all((name.removeprefix("!") in tools) != name.startswith("!") for name in needed.split())
-
-    return "\n".join((f"# {title}", *(f"- {line}" for needed, line in lines if fits(needed))))
+    texts = (line.brief if brief and line.brief is not None else line.text for line in lines if fits(line))
+    return "\n".join((f"# {title}", *(f"- {text}" for text in texts if text)))
 
 
 def system_prompt(
-    memory: Sequence[tuple[Path, str]], tools: Container[str], extra: str = "", own: str | None = None
+    memory: Sequence[tuple[Path, str]],
+    tools: Container[str],
+    extra: str = "",
+    own: str | None = None,
+    brief: bool = False,
 ) -> tuple[str, ...]:
-    """Return the texts of the system prompt; `memory` are the memory files with their contents.
+    """Return the texts of the system prompt.
 
-    `own` replaces everything but the rules for the tools that are offered.
+    memory  the memory files with their contents
+    tools   the names of the tools that are offered
+    extra   the last text, "" for none
+    own     replaces everything but the rules for the tools
+    brief   for a small window
     """
     files = (memory_text(path, text) for path, text in memory)
-    working = f"{IDENTITY}\n\n{_section('Working', WORKING_LINES, tools)}"
-    texts = (working if own is None else own, tool_rules(tools))
+    working = f"{IDENTITY}\n\n{_section('Working', WORKING_LINES, tools, brief)}"
+    texts = (working if own is None else own, _section("Tools", TOOL_LINES, tools, brief))
     return ("\n\n".join(filter(None, texts)), *files, *([extra] if extra else []))
 
 
 def agent_prompt(
-    system: Sequence[str], own: Sequence[str], tools: Container[str], has_memory: bool
+    system: Sequence[str],
+    own: Sequence[str],
+    tools: Container[str],
+    has_memory: bool,
+    brief: bool = False,
 ) -> tuple[str, ...]:
     """Build the system prompt of an agent: `own` replaces the session's identity, the rest is kept.
 
-    Memory files and the list of skills are left out where the agent has none of them.
+    Memory files and the list of skills are left out where the agent has none of them. `brief` is for a small
+    window.
     """
     dropped = [] if has_memory else ["memory files"]
     dropped += [] if SKILL_TOOL in tools else ["skills"]
     rest = (text for text in system[1:] if prompt_part(text) not in dropped)
-    return ("\n\n".join((*own, tool_rules(tools))), *rest)
+    return ("\n\n".join((*own, _section("Tools", TOOL_LINES, tools, brief))), *rest)
 
 
 def prompt_part(text: str) -> Literal["system", "memory files", "skills"]:

@@ -385,6 +385,9 @@ def test_an_edit_shows_what_it_did(files: FileSession):
             "2\tdef comp",
         ),
         ("alpha\nbeta\n", "quite another thing", "x", "Nothing similar"),
+        ("f('a')\nx\nf('a')\n", 'f("a")', "x", "this text is in the file 2 times: include lines around"),
+        (" a = 1\n b\n a = 1\n b\n", "a = 1\nb", "x", "this text is in the file 2 times"),
+        ("say “a”\n-\nsay “a”\n", 'say "a"', "x", "this text is in the file 2 times"),
     ],
 )
 def test_a_miss_is_diagnosed(files: FileSession, content: str, old: str, new: str, told: str):
@@ -471,6 +474,8 @@ OMISSIONS = [
     "-- ... remaining columns",
     "// ... other methods ...",
     "# ... (omitted for brevity)",
+    "(rest of methods ...)",
+    "    (unchanged code ...)",
 ]
 LOSING_OMISSIONS = [
     "/* unchanged */",
@@ -482,8 +487,6 @@ LOSING_OMISSIONS = [
     "# ...",
     "// Keep the existing implementation.",
     "// rest of methods ...",
-    "(unchanged code ...)",
-    "    (rest of code ...)",
     "... (remaining code unchanged)",
     "[... rest of file ...]",
     "// (unchanged code ...)",
@@ -504,6 +507,11 @@ LOSING_OMISSIONS = [
     "# [truncated]",
     "// same as original",
     "# ... übriger Code unverändert ...",
+    "# TODO: rest of implementation",
+    '" ... rest of vimrc ...',
+    "// etc.",
+    "# и так далее ...",
+    "// 其余代码不变",
 ]
 
 

@@ -8,6 +8,7 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .fetching import *
     from .page_text import *
+    from .unpacking import *
     from .web_address import *
 
 __getattr__ = lazy_door(
@@ -15,6 +16,7 @@ __getattr__ = lazy_door(
     {
         "fetching": "Document WebError fetch_document",
         "page_text": "PDF document_text readable_bytes",
+        "unpacking": "CODINGS Unpacker",
         "web_address": "WebAddress parse_address",
     },
 )

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from tools.sandbox import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
 
+from .unpacking import Unpacker
 from .web_address import WebAddress, parse_address
 
 FETCH_LIMIT_S = 30.0  # for all redirects of a document together
@@ -168,33 +169,26 @@ async def _answer(
     limit = limit_of(kind)
     if not limit:
         return document
-    unpacker = _Unpacker(fields["content-encoding"])
+    try:
+        unpacker = Unpacker(fields["content-encoding"])
+    except ValueError as error:
+        raise WebError(f"The page cannot be read: {error}.") from error
+    return await _with_content(document, conn, route, unpacker=unpacker, limit=limit)
+
+
+async def _with_content(
+    document: Document, conn: h11.Connection, route: HostConnection, *, unpacker: Unpacker, limit: int
+) -> Document:
+    """Read the body of the answer, up to a limit. Raises as `_answer` does."""
     content = bytearray()
     while isinstance(event := await _next_event(conn, route), h11.Data):
-        content += unpacker.unpack(event.data, limit + 1 - len(content))
-        if len(content) > limit:
-            return replace(document, content=bytes(content[:limit]), cut=True)
-    unpacker.finish()
+        for piece in unpacker.pieces(bytes(event.data)):
+            content += piece
+            if len(content) > limit:
+                return replace(document, content=bytes(content[:limit]), cut=True)
+    if not unpacker.is_complete:
+        raise zlib.error("the compressed data is incomplete")
     return replace(document, content=bytes(content))
-
-
-class _Unpacker:
-    """Decompresses a body, never more than requested: a few bytes can expand to gigabytes."""
-
-    def __init__(self, coding: str | None) -> None:
-        name = (coding or "identity").strip().lower()
-        if name not in ("identity", "gzip", "x-gzip", "deflate"):
-            raise WebError(f"The page is compressed with {name[:40]!r}, which was not requested.")
-        self._inner = None if name == "identity" else zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-
-    def unpack(self, data: bytes | bytearray, most: int) -> bytes:
-        """Return at most `most` bytes (at least 1) of the decompressed data. Raises zlib.error."""
-        return bytes(data[:most]) if self._inner is None else self._inner.decompress(data, most)
-
-    def finish(self) -> None:
-        """Check that the compressed data is complete. Raises zlib.error."""
-        if self._inner is not None and not self._inner.eof:
-            raise zlib.error("the compressed data is incomplete")
 
 
 async def _next_event(conn: h11.Connection, route: HostConnection) -> object:

@@ -13,6 +13,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tools.web import Unpacker
+
 from .entries import ServerEntry
 from .failures import ConnectionLost, NeedsLogin, ServerFailed
 from .requirements import MISSING_LIBRARY
@@ -182,23 +184,20 @@ def _limit_body(response: httpx2.Response) -> None:
 
     is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
     limit = 1 << 20 if response.status_code >= 400 else MAX_MESSAGE_BYTES
-    encoding = response.headers.pop("content-encoding", "identity").strip().lower()
+    encoding = response.headers.pop("content-encoding", "")
     body = response.stream
 
     async def decompressed() -> AsyncIterator[bytes]:
         assert isinstance(body, httpx2.AsyncByteStream)
-        if encoding == "identity":
-            async for piece in body:
-                yield piece
-            return
-        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib
-        async for piece in body:
-            try:
-                while piece:
-                    yield unpacking.decompress(piece, 1 << 20)
-                    piece = unpacking.unconsumed_tail
-            except zlib.error as error:
-                raise httpx2.StreamError(f"its answer is not {encoding}") from error
+        try:
+            unpacker = Unpacker(encoding)
+            async for data in body:
+                for piece in unpacker.pieces(data):
+                    yield piece
+        except ValueError as error:
+            raise httpx2.StreamError(f"its answer cannot be read: {error}") from error
+        except zlib.error as error:
+            raise httpx2.StreamError(f"its answer is not {encoding}") from error
 
     class LimitedBody(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -239,7 +239,7 @@ def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
         place = model.cloud.arguments
         credentials = {}
     timeout = model.http.Timeout(model.stall, connect=CONNECT_TIMEOUT_S)
-    hooks = {"response": [partial(refuse_failures, model.http.HTTPError)]}
+    hooks = {"response": [partial(refuse_failures, model.http)]}
     try:
         return made(
             **place,

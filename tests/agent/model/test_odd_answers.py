@@ -113,6 +113,19 @@ CASES: dict[str, Case] = {
         False,
         0,
     ),
+    "packed in members": (
+        lambda whole: http(
+            gzip.compress(whole[:70]) + gzip.compress(whole[70:]), "200 OK", "content-encoding: gzip"
+        ),
+        False,
+        0,
+    ),
+    "a coding that is none": (lambda whole: http(whole, "200 OK", "content-encoding: utf-8"), False, 0),
+    "deflated bare": (
+        lambda whole: http(zlib.compress(whole, wbits=-15), "200 OK", "content-encoding: deflate"),
+        False,
+        0,
+    ),
     "deflated": (lambda whole: http(zlib.compress(whole), "200 OK", "content-encoding: deflate"), False, 0),
     "hints": (lambda whole: b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" + http(whole), False, 0),
     "several promises": (lambda whole: b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + http(whole), False, 0),

@@ -19,6 +19,7 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server, ServerOptions
+from tests.strict_api.token_counting import TOOLS_OVERHEAD, count_block
 from transcripts.load import KnownStart
 from transcripts.load_cache import read_known_start
 from transcripts.session_key import SessionKey
@@ -250,8 +251,8 @@ def test_in_a_very_small_window_the_prompt_is_short_and_the_tools_work(
         done = here(server, "x", "--context-window", window, "--permission-mode", "bypassPermissions")
         first = server.requests[0]
     assert (done.returncode, (tmp_path / "c.txt").read_text()) == (0, "new\nx"), done.stderr
-    sent = json.dumps([first["system"], first["tools"]], ensure_ascii=False, separators=(",", ":"))
-    assert len(sent) / 3.5 <= most
+    charged = [*first["system"], *first["tools"]]
+    assert TOOLS_OVERHEAD + sum(map(count_block, charged)) <= most
 
 
 def test_settings_and_directories_can_be_given(here: Run, tmp_path: Path) -> None:
