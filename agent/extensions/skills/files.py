@@ -125,6 +125,7 @@ def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:
     description = " ".join(filter(None, texts))
     first = next((line.strip("# ").strip() for line in markdown.body.splitlines() if line.strip("# ")), "")
     effort = _text(fields.get("effort")).lower()
+    model = _text(fields.get("model"))
     return Skill(
         name=_name(fields, path, place.kind),
         kind=place.kind,
@@ -138,7 +139,7 @@ def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:
         allowed_tools=tuple(_words(fields.get("allowed-tools"))),
         for_model=not any(_is_set(fields.get(name), unset=False) for name in _HIDDEN_FROM_MODEL),
         for_user=_is_set(fields.get("user-invocable"), unset=True),
-        model=_text(fields.get("model")).replace("inherit", ""),
+        model="" if model == "inherit" else model,
         effort=effort if effort in ("low", "medium", "high", "xhigh", "max") else "",
         forks=_text(fields.get("context")) == "fork",
         agent=_text(fields.get("agent")),

@@ -127,7 +127,7 @@ argument-hint: [topic] [depth]
 arguments: [topic, depth]
 allowed-tools: Bash(gh pr view:*), Read Grep
 disable-model-invocation: true
-model: opus
+model: my-inherited-opus
 effort: high
 context: fork
 agent: Explore
@@ -141,7 +141,7 @@ license: MIT
         ("topic", "depth"),
     )
     assert one.allowed_tools == ("Bash(gh pr view:*)", "Read", "Grep")
-    assert (one.model, one.effort, one.forks, one.agent) == ("opus", "high", True, "Explore")
+    assert (one.model, one.effort, one.forks, one.agent) == ("my-inherited-opus", "high", True, "Explore")
     assert (one.for_model, one.for_user) == (False, True)
 
 
