@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
-from tools.files import closing, make_folders, safe_open
+from tools.files import closing, make_folders, replace_in, safe_open
 from tools.search import Checkout, GitFailed
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
@@ -159,8 +159,4 @@ def _in_folder(git: int, path: str, data: bytes | None) -> None:
         if data is None:
             os.unlink(name, dir_fd=here)
             return
-        new = f"{name}.{os.urandom(4).hex()}.lock"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with os.fdopen(os.open(new, flags, 0o644, dir_fd=here), "wb") as file:
-            file.write(data)
-        os.replace(new, name, src_dir_fd=here, dst_dir_fd=here)
+        replace_in(here, name, data, temporary=f"{name}.{os.urandom(4).hex()}.lock")

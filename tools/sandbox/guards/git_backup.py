@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from tools.files import closing, make_folders
+from tools.files import closing, make_folders, replace_in, write_new
 from transcripts.wording import pluralize
 
 from .git_files import (
@@ -192,23 +192,11 @@ class GitBackup(Struct):
         *folders, name = path.split("/")
         try:
             with closing(make_folders(top, folders)) as place:
-                new = f"{name}.{os.urandom(4).hex()}.lock" if replaces else name
-                _write_new(place, new, (self.kept / path).read_bytes())
+                data = (self.kept / path).read_bytes()
                 if replaces:
-                    os.replace(new, name, src_dir_fd=place, dst_dir_fd=place)
+                    replace_in(place, name, data, temporary=f"{name}.{os.urandom(4).hex()}.lock")
+                else:
+                    write_new(place, name, data)
         except OSError:
             return False
         return True
-
-
-def _write_new(folder: int, name: str, data: bytes) -> None:
-    """Write a new file into an open directory, all of it or none. Raises OSError."""
-    with closing(
-        os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
-    ) as made:
-        try:
-            with open(made, "wb", closefd=False) as file:
-                file.write(data)
-        except OSError:
-            os.unlink(name, dir_fd=folder)
-            raise

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from tools.files import FOLDER_FLAGS, closing, safe_open
+from tools.files import FOLDER_FLAGS, closing, replace_in, safe_open
 from transcripts.patterns import lazy_pattern
 
 from .git_files import object_names
@@ -170,10 +170,7 @@ class ObjectCopies(Struct):
                 return False
             with closing(safe_open(f"objects/{folder}", FOLDER_FLAGS, base=git)) as here:
                 self.mend(here, name, path)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                with os.fdopen(os.open(temporary, flags, 0o444, dir_fd=here), "wb") as file:
-                    file.write(content)
-                os.replace(temporary, name, src_dir_fd=here, dst_dir_fd=here)
+                replace_in(here, name, content, temporary, mode=0o444)
                 copied.stamp = _stamp(os.stat(name, dir_fd=here, follow_symlinks=False))
         except OSError:
             return False

@@ -20,7 +20,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open
+from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open, write_new
 from tools.text import word_set
 from transcripts import RECORD_FOLDERS
 from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
@@ -192,9 +192,7 @@ def _put_settings_aside(top: int, path: str) -> str:
     with suppress(OSError), closing(safe_open(above, FOLDER_FLAGS, base=top)) as here:
         os.rename(name, aside, src_dir_fd=here, dst_dir_fd=here)
         if left is not None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(name, flags, 0o644, dir_fd=here), "wb") as file:
-                file.write(left)
+            write_new(here, name, left)
         return f"{above}/{aside}"
     return ""
 
