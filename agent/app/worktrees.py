@@ -476,7 +476,7 @@ async def _run(git: GitRunner, folder: Path, script: str, *arguments: str) -> st
     try:
         output = await git(folder, script, arguments)
     except GitFailed as error:
-        raise UsageError(f"git failed in {folder}: {error}") from error
+        raise UsageError(f"{error} (in {folder})") from error
     text, _, end = output.rstrip("\n").rpartition("\n")
     if end != "ok":
         raise UsageError(" ".join(output.removeprefix("fatal: ").split()) or "git failed")

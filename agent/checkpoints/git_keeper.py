@@ -39,7 +39,6 @@ from .git_state import (
     reflogs,
     restored_log,
     tag_objects,
-    why_failed,
 )
 from .snapshot import shown_paths
 from .store_folder import RECENT_LOG_S
@@ -223,7 +222,7 @@ class RefKeeper(Struct):
             if state is not None:
                 await self._store_tags(git, repository, state)
         except GitFailed as error:
-            self.unkept[name] = why_failed(error)
+            self.unkept[name] = str(error)
             return None
         self.unkept.pop(name, None)
         has_ref = self._has_ref(repository)

@@ -20,7 +20,7 @@ from tools.search import GitFailed
 from .change_log import RefChange
 from .git_keeper import RefKeeper, Repository
 from .git_operation import Operation, write_operation
-from .git_state import NO_HEAD, STASH, STASH_LOG, GitRunner, Head, RepositoryState, why_failed
+from .git_state import NO_HEAD, STASH, STASH_LOG, GitRunner, Head, RepositoryState
 from .recorder import Checkpoints
 
 RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
@@ -102,7 +102,7 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
                     operation=keeper.operation(opened),
                 )
         except GitFailed as error:
-            keeper.unkept[name] = why_failed(error)
+            keeper.unkept[name] = str(error)
     return list(_fitting(steps, checked_out))
 
 
@@ -354,7 +354,7 @@ async def restore_refs(
             repository = await keeper.repository(name)
             lines = await git(repository.top, _RESTORE, [word for _, *words in calls for word in words])
         except GitFailed as error:
-            failures |= dict.fromkeys(steps, why_failed(error))
+            failures |= dict.fromkeys(steps, str(error))
             continue
         for (step, *_), answer in zip(calls, lines.splitlines(), strict=False):
             if answer != "ok":

@@ -23,10 +23,9 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -249,7 +248,7 @@ async def kept_state(
     try:
         output = await git(top, KEEP, [ref, str(dropped_before), last, str(int(time.time()))])
     except GitFailed as error:
-        raise GitFailed(why_failed(error, _FAILED_STEPS)) from error
+        raise GitFailed(_FAILED_STEPS.get(error.code, str(error))) from error
     return None if output == "readonly\n" else parse_state(output)
 
 
@@ -281,14 +280,6 @@ def parse_state(output: str) -> RepositoryState:
         elif kind in ("index", "clean", "kept"):
             setattr(state, kind, first)
     return state
-
-
-def why_failed(error: GitFailed, steps: Mapping[int, str] = MappingProxyType({})) -> str:
-    """Return the reason why a script failed, in words; `steps` are the exit codes of its own."""
-    (reason,) = error.args
-    if not isinstance(reason, int):
-        return str(reason)
-    return steps.get(reason, f"git failed with exit code {reason}")
 
 
 def reflogs(top: Path) -> dict[str, str]:

@@ -90,7 +90,7 @@ async def is_ignored_by_git(context: CommandContext, folder: str, limit_s: float
     try:
         await _output(context, folder, [_IS_IGNORED], limit_s)
     except GitFailed as error:
-        if error.args == (1,):
+        if error.code == 1:
             return False
         raise
     return True
@@ -110,7 +110,7 @@ def without_idle(names: Iterable[str]) -> list[str]:
 
 
 async def _output(context: CommandContext, folder: str, script: Sequence[str], limit_s: float) -> str:
-    """Run a script of git's calls. Raises GitFailed, with the exit code if there is one."""
+    """Run a script of git's calls. Raises GitFailed."""
     try:
         supervisor = await command_runner(context).supervisor()
         with tempfile.TemporaryDirectory(dir=supervisor.private, prefix="git-") as own:

@@ -27,7 +27,11 @@ _NO_PROGRAMS = {
 
 
 class GitFailed(Exception):
-    """git is not installed, or failed; the argument is its exit code if it ended by itself."""
+    """git is not installed, or failed. The text is the reason; `code` the exit code, 0 without one."""
+
+    def __init__(self, reason: str = "", *, code: int = 0) -> None:
+        super().__init__(reason or f"git failed with exit code {code}")
+        self.code = code
 
 
 async def run_git_script(
@@ -92,7 +96,7 @@ async def run_script(
     if end.stopped or end.status is None:
         raise GitFailed(end.stopped or "its exit status is unknown")
     if end.status:
-        raise GitFailed(os.waitstatus_to_exitcode(end.status))
+        raise GitFailed(code=os.waitstatus_to_exitcode(end.status))
     return os.fsdecode(b"".join(pieces))
 
 

@@ -55,7 +55,7 @@ class Git:
         argv = ["sh", "-c", script, "git", *arguments]
         done = subprocess.run(argv, cwd=folder, env=ENVIRON, capture_output=True)
         if done.returncode:
-            raise GitFailed(done.returncode)
+            raise GitFailed(code=done.returncode)
         return os.fsdecode(done.stdout)
 
 
