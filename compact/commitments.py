@@ -103,7 +103,9 @@ def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one tes
         has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held")
     )  # evaluated only if needed
     if has("own_future", sentence):
-        return LASTING if any(lasting) else 0 if acts or has("next_step", sentence) else REQUEST
+        if any(lasting):
+            return LASTING
+        return 0 if acts or has("next_step", sentence) else REQUEST
     if pattern("forswears").match(unmarked(sentence)) or (acts and has("for_good", sentence)):
         return REQUEST
     untouched = has("untouched", sentence)

@@ -213,7 +213,9 @@ def message_count(entry: Entry) -> int:
     """Return the number of messages that an entry is shown as: two for a reply with results."""
     if isinstance(entry, Prompt):
         return 1
-    return 0 if entry.superseded else 2 if entry.uses else 1
+    if entry.superseded:
+        return 0
+    return 2 if entry.uses else 1
 
 
 def _behind_fold(folded: Folded, at: int) -> int:

@@ -64,9 +64,10 @@ def lines_shown(use: ToolUseBlock, result: Result) -> tuple[int, int]:
     if isinstance(first, int) and isinstance(last, int):
         return first, last
     text = joined_text(result.content)
-    number = _FIRST_NUMBER.match(text)
     begin = use.input.get("offset")
-    first = int(number[1]) if number else begin if isinstance(begin, int) and begin > 0 else 1
+    first = begin if isinstance(begin, int) and begin > 0 else 1
+    if number := _FIRST_NUMBER.match(text):
+        first = int(number[1])
     return first, first + text.count("\n")
 
 

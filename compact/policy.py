@@ -94,7 +94,8 @@ def choose_batch(situation: Situation) -> Batch | None:
     if not (forced or situation.cache_is_cold or _pays(situation, chosen, freed)):
         return None
     edits = tuple(filter(None, (_placeholder(situation, block) for block in chosen)))
-    why = "window" if forced else "cold cache" if situation.cache_is_cold else "price"
+    why = "cold cache" if situation.cache_is_cold else "price"
+    why = "window" if forced else why
     return Batch(edits, why=why, settled=settled) if edits else None
 
 

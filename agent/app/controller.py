@@ -150,7 +150,8 @@ class Controller:
         announced = await self.open()
         await self.services.warm()
         options = self.setup.options
-        source = "startup" if options.resume is None else "fork" if options.fork_session else "resume"
+        resumed = "fork" if options.fork_session else "resume"
+        source = resumed if options.resume is not None else "startup"
         session, context = await _first_session(self)
         await self._begin(session, context, source)
         if not options.headless:

@@ -52,6 +52,7 @@ def web_tools(names: Iterable[str], rules: PermissionRules) -> Iterator[dict[str
         hosts = [] if None in allowed else sorted({host for host in allowed if host} - set(blocked))
         if None not in allowed and not hosts:
             continue
+        limits = {"allowed_domains": hosts, "blocked_domains": [] if hosts else blocked}
         yield {
             "type": VERSIONS[name],
             "name": name,
@@ -59,5 +60,5 @@ def web_tools(names: Iterable[str], rules: PermissionRules) -> Iterator[dict[str
             "allowed_callers": ["direct"],
             # The same limit as for an attached file.
             **({"max_content_tokens": 25_000} if name == "web_fetch" else {}),
-            **({"allowed_domains": hosts} if hosts else {"blocked_domains": blocked} if blocked else {}),
+            **{name: places for name, places in limits.items() if places},
         }

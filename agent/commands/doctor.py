@@ -49,7 +49,9 @@ class Finding(NamedTuple):
 
     @property
     def mark(self) -> str:
-        return "ok" if not self.remedy else "! " if self.optional else "!!"
+        if not self.remedy:
+            return "ok"
+        return "! " if self.optional else "!!"
 
 
 async def examine(controller: Controller, argument: str) -> Event | None:

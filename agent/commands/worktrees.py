@@ -28,8 +28,9 @@ async def show_worktrees(controller: Controller, argument: str) -> Event:
         except UsageError as error:
             state = f"unknown state: {error}"
         here = tools.folder.is_relative_to(each.path)
-        is_open = session_holder(each.path / RECORDS_FOLDER) is not None
-        note = "  (this session)" if here else "  (open in another session)" if is_open else ""
+        elsewhere = session_holder(each.path / RECORDS_FOLDER) is not None
+        note = "  (open in another session)" if elsewhere else ""
+        note = "  (this session)" if here else note
         lines.append(escaped(f"{each.name:<20}  {state}{note}"))
     controller.emit(CommandOutput("\n".join(lines)))
     return Notice(

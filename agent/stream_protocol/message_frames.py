@@ -185,7 +185,8 @@ class NestedFrames:
         if agent.ended and agent.label in self._begun:
             self._begun.discard(agent.label)
             self._replies.pop(agent.label, None)
-            status = "completed" if not agent.error else "stopped" if agent.stopped else "failed"
+            unfinished = "stopped" if agent.stopped else "failed"
+            status = unfinished if agent.error else "completed"
             ended = {"status": status, "summary": agent.error or agent.task, "output_file": ""}
             yield {**_task_frame("task_notification", agent), **ended}
 

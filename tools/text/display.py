@@ -89,7 +89,9 @@ def escaped(text: str, keep: str = "\n\t") -> str:
         code = ord(found[0])
         if found[0] in keep or is_harmless(found):
             return found[0]
-        return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else f"U+{code:04X}"
+        if code < 0x20:
+            return chr(0x2400 + code)
+        return "␡" if code == 0x7F else f"U+{code:04X}"
 
     return _UNSAFE_CHAR.sub(spelled_out, text)
 

@@ -218,7 +218,8 @@ class _Reading:
 
     def _places(self, key: str, given: object) -> Iterator[Path]:
         """Yield the paths of a field, which is one or a list. Those out of the plugin are ignored."""
-        for text in given if isinstance(given, list) else [given] if given is not None else []:
+        texts = [] if given is None else [given]
+        for text in given if isinstance(given, list) else texts:
             path = (self._root / str(text)).resolve()
             if not isinstance(text, str) or not path.is_relative_to(self._root) or not path.exists():
                 self.ignored.append((key, f"{text!r} is not a path in the plugin"))

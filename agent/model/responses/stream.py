@@ -142,7 +142,8 @@ class ItemReader(Struct):
         self.done = True
         self.reply.usage = openai_usage(response.get("usage"), "input_tokens", "output_tokens")
         if response.get("status") != "incomplete":
-            self.reply.stop = "tool_use" if self._calls else "refusal" if self._refused else "end_turn"
+            ended = "refusal" if self._refused else "end_turn"
+            self.reply.stop = "tool_use" if self._calls else ended
         else:
             for index, opened in sorted(self._open.items()):
                 self._close(index, {**opened.item, "status": "incomplete"}, opened.text)
