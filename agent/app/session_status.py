@@ -39,12 +39,13 @@ class SessionStatus:
         self._branch = BranchWatch(services.setup.folder)
         self._command: StatusCommand | None = None
         self._of: Session | None = None
+        self._looking: asyncio.TimerHandle | None = None
 
     def now(self, session: Session | None, context: TurnContext | None) -> Status:
         """See ports.Driver.status. Without a session the status is that of the start."""
         if session is None or context is None:
             return starting_status(self._services)
-        status = status_of(session, context, self._branch.name(self._services.setup.clock.monotonic()))
+        status = status_of(session, context, self._branch_name())
         status = replace(status, start_command=start_command(self._services.setup.options))
         if self.on_change is None:
             return status
@@ -53,8 +54,25 @@ class SessionStatus:
             self._of = session
         return status if self._command is None else self._command.fill(status)
 
+    def _branch_name(self) -> str:
+        """Return the name of the branch, which may be two seconds old; the screen gets a newer one then."""
+        now = self._services.setup.clock.monotonic()
+        is_old = now < self._branch.next_look
+        if is_old and self.on_change is not None and self._looking is None:
+            loop = asyncio.get_running_loop()
+            self._looking = loop.call_later(self._branch.next_look - now, self._look_again)
+        return self._branch.name(now)
+
+    def _look_again(self) -> None:
+        self._looking = None
+        if self.on_change is not None:
+            self.on_change()
+
     async def end(self) -> None:
         """Stop running the status command for this session."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
         if self._command is not None:
             await self._command.close()
 

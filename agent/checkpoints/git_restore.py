@@ -260,7 +260,7 @@ def _possible(
     yield RefStep(
         first.repository,
         name=name,
-        action="restore" if now else "create",
+        action="create" if name.startswith(RECOVERED) and not now else "restore",
         target=target,
         now=now,
         changed_since=first.name != "HEAD" and now != last.after,

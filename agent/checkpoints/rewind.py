@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from transcripts.wording import pluralize
+
 from .file_restore import RestoreStep, count_steps, plan_restore, restore
 from .git_restore import RefStep, plan_refs, restore_refs
 from .git_state import GitRunner
@@ -31,7 +33,7 @@ class RewindPlan(Struct, frozen=True):
     @property
     def summary(self) -> str:
         """The things that it restores, counted in words."""
-        refs = f"{len(self.refs)} in git" if self.refs else ""
+        refs = pluralize(len(self.refs), "item in git", "items in git") if self.refs else ""
         return " and ".join(filter(None, (count_steps(self.files), refs)))
 
     def without(self, steps: Mapping[RestoreStep | RefStep, str]) -> RewindPlan:

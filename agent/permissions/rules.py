@@ -409,7 +409,7 @@ def _judge_service(tool: str, access: Access, mode: Mode) -> Verdict:
         if mode == "plan":
             return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only servers that a rule allows may be used")
         return Verdict("ask", why="MCP servers run outside the sandbox", prefix=Rule(tool))
-    return Verdict("ask", why="it reaches the network", prefix=Rule(tool, access.target))
+    return Verdict("ask", why="it needs network access", prefix=Rule(tool, access.target))
 
 
 def _is_allowed(tool: str, access: Access, rules: PermissionRules) -> bool:

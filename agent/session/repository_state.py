@@ -101,17 +101,20 @@ def _head(checkout: Checkout) -> str:
 
 
 class BranchWatch:
-    """The name of the branch of a folder's repository, looked for at most every two seconds."""
+    """The name of the branch of a folder's repository, looked for at most every two seconds.
+
+    next_look  the moment of a monotonic clock from which it is looked for again
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._looked_at = float("-inf")
+        self.next_look = float("-inf")
         self._name = ""
 
     def name(self, now: float) -> str:
         """The name at the moment `now`, in seconds of a monotonic clock; "" where there is none."""
-        if now - self._looked_at >= BRANCH_INTERVAL_S:
-            self._looked_at = now
+        if now >= self.next_look:
+            self.next_look = now + BRANCH_INTERVAL_S
             head = branch(self._folder)
             self._name = head.partition(" (")[0] if " (" in head else ""
         return self._name

@@ -222,6 +222,13 @@ def question_head(question: PermissionQuestion) -> str:
     return asker + ("Run this command outside the sandbox?" if question.refused else f"Allow {tool}?")
 
 
+def as_sentence(reason: str) -> str:
+    """Return the reason for a question as a sentence; names of programs stay in lower case."""
+    if reason.startswith(("it ", "a ", "the ")):
+        reason = f"{reason[0].upper()}{reason[1:]}"
+    return reason if reason.endswith(".") or not reason else f"{reason}."
+
+
 def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
     """Draw the whole call in question: every character visible, long lines wrapped."""
     inner = RenderContext(max(ctx.columns - 2, 2), ctx.theme, full=True)
@@ -322,7 +329,7 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
         reason = ""  # the diff shows it
     if reason == OUTSIDE and any(access.outside for access in panel.question.access):
         reason = ""  # the body names it
-    why = [ctx.clipped("dim", f"  {one_line(reason)}")] if reason else []
+    why = [ctx.clipped("dim", f"  {one_line(as_sentence(reason))}")] if reason else []
     if panel.commented is not None:
         return [*why, _writing_hint(panel.commented, ctx)]
     room = max(ctx.columns - 7, 4)

@@ -21,7 +21,7 @@ from agent.ports import Allow, Deny, Driver, Factory, PermissionQuestion
 from agent.typed_text import is_command
 from tools.user_answer import ANSWERS
 
-from .approval import question_body, question_head, question_target
+from .approval import as_sentence, question_body, question_head, question_target
 from .approval_answers import approval_choices
 from .context_chart import plain_chart
 from .input_editor import EXIT_WORDS
@@ -159,7 +159,7 @@ class PlainView:
         """Ask with lettered answers; the end of input denies and stops."""
         if questions := question.preview.get("questions"):
             return await self._ask_each(question, questions)
-        self._out.line(f"{question_head(question)}  {one_line(question.why)}")
+        self._out.line(f"{question_head(question)}  {one_line(as_sentence(question.why))}")
         for row in (*question_target(question, self._context), *question_body(question, self._context)):
             self._out.line(row)
         choices = approval_choices(question)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from agent import events
 from agent.formatting import format_duration
-from transcripts import Result, TextBlock, tool_kind
+from transcripts import ChannelBlock, Result, TextBlock, tool_kind
 from transcripts.patterns import lazy_pattern
 from transcripts.wording import pluralize
 
@@ -104,7 +104,7 @@ def render_plainly(text: str, ctx: RenderContext, tab_cells: int = CODE_TAB_CELL
 
 def _on_one_row(text: str, columns: int) -> str:
     """Return the leading clauses of the text that fit into the columns."""
-    while cell_width(text) > columns and (end := max(text.rfind(mark) for mark in (", ", "; ", ": "))) > 0:
+    while cell_width(text) > columns and (end := max(map(text.rfind, (", ", "; ", ": ", " without ")))) > 0:
         text = text[:end]
     if text.count("(") > text.count(")"):
         text = text[: text.rfind(" (")]
@@ -290,13 +290,20 @@ def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any], no
 
 
 def _text_for_user(result: Result, whole: bool = False) -> str:
-    """Return the text of a result for the user, else the text for the model, with notes if `whole`."""
+    """Return the text of a result for the user, else the text for the model, with notes if `whole`.
+
+    makeroom's own words to the model say what the user decided, and speak of them in the third person.
+    """
     if "text" in result.human:
         return str(result.human["text"])
     if result.human.get("note") and not result.error:
         return ""
     output = result.content[:1]  # may begin like text that was put back, which follows it
-    added = (block for block in result.content[1:] if whole or not block.is_put_back)
+    added = (
+        block
+        for block in result.content[1:]
+        if whole or not (block.is_put_back or isinstance(block, ChannelBlock))
+    )
     return "\n".join(block.text for block in (*output, *added) if isinstance(block, TextBlock))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import tools.sandbox  # most of which a session without commands never loads
+from transcripts.wording import shorten
 
 from .command_context import CommandContext, RecordsGuard
 from .env_filter import hide_own_environment
@@ -307,9 +308,9 @@ class CommandRunner:
         job.ended = asyncio.get_running_loop().time()
         job.spool.flush()
         job.has_ended.set()
-        announcement = self._announcement(job)
-        job.inbox.post(f"[{announcement}]", job.id, job.since)
-        self.on_finish(announcement)
+        for_user, for_model = self._announcements(job)
+        job.inbox.post(f"[{for_model}]", job.id, job.since)
+        self.on_finish(for_user)
         if (guard := self.records) is not None:
             await guard.later(busy=bool(self.running))
         await asyncio.wait({command.over})
@@ -318,19 +319,25 @@ class CommandRunner:
         command.close()
         job.spool.close()
 
-    def _announcement(self, job: BackgroundJob) -> str:
-        """Return the announcement of a command's end, the same for the user and the model."""
+    def _announcements(self, job: BackgroundJob) -> tuple[str, str]:
+        """Return the announcements of a command's end, for the user and for the model.
+
+        The user sees where the output is with /tasks.
+        """
         took = (job.ended or job.began) - job.began
         stored = job.spool.stored(self.context.folder)
         where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It had no output."
+        lost = ""
         if stored is None and job.spool.total:
-            where = f" Its output is not stored: {job.spool.error}."
+            where = lost = f" Its output is not stored: {job.spool.error}."
         line = job.line.strip()[:200]
+        short = shorten(" ".join(line.split()), 60)
         refusal = self.blocked_access_of(job)
         refused = f" It was {refusal}." if refusal is not None else ""
         guarded = "".join(f"\n{line}" for line in self.guard.take_reports())
         how = f"{job.state}, after {took:.1f} s.{refused}"
-        return f"Background command {job.id} ({line}) {how}{where}{guarded}"
+        for_user = f"Background command {job.id} ({short}) {how}{lost}{guarded}"
+        return for_user, f"Background command {job.id} ({line}) {how}{where}{guarded}"
 
     @property
     def running(self) -> list[BackgroundJob]:

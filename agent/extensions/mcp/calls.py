@@ -127,4 +127,4 @@ async def _asked(server: McpServer, method: str, params: Message, call: ToolCall
     try:
         return await server.request(method, params, call.progress)
     except ServerFailed as error:
-        raise ToolError(f"The MCP server {server.entry.name}: {printable(str(error))}") from error
+        raise ToolError(f"MCP server {server.entry.name}: {printable(str(error))}") from error

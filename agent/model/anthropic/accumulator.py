@@ -170,10 +170,13 @@ def _refusal_notice(details: Any) -> Notice | None:
     """Return the notice about the reason for a refusal: its category, its explanation, or both."""
     if not isinstance(details, dict) or details.get("type") != "refusal":
         return None
-    parts = (details.get("category"), details.get("explanation"))
-    words = ": ".join(each for each in parts if isinstance(each, str) and each)
-    reason = " ".join(printable(replace_surrogates(words[:500])).split())
-    return Notice(f"the provider's reason for the refusal: {reason}", "warning") if reason else None
+    parts = [details.get("category"), details.get("explanation")]
+    words = [each for each in parts if isinstance(each, str) and each.strip()]
+    if not words:
+        return None
+    category = f" ({words[0][:100]})" if len(words) > 1 else ""
+    text = f"the provider refused the request{category}: {words[-1][:500]}"
+    return Notice(" ".join(printable(replace_surrogates(text)).split()), "warning")
 
 
 def _check_block(raw: Mapping[str, Any]) -> None:

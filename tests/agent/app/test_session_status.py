@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from agent.app.session_status import StatusCommand, display_name
 from agent.app.start_screen import start_command
 from agent.permissions import parse_rules
 from agent.ports import Status
+from agent.session import repository_state
 from agent.ui.layout import status_line
 from agent.ui.terminal_text import RenderContext, Theme, foreign_line
 from tests.agent.commands.controller_run import ControllerRun, run_controller
@@ -159,5 +161,25 @@ def test_an_answer_that_allows_all_edits_is_shown_as_long_as_it_is_in_force(tmp_
         store.set_mode("manual")
         store.ask(parse_rules("edit")[0])
         assert "asks before edits" in shown()
+
+    run_controller(tmp_path, work)
+
+
+def test_a_screen_that_nothing_else_redraws_shows_a_new_branch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository_state, "BRANCH_INTERVAL_S", 0.1)
+    (tmp_path / ".git").mkdir()
+    head = tmp_path / ".git/HEAD"
+    head.write_text("ref: refs/heads/main\n")
+
+    async def work(run: ControllerRun) -> None:
+        redrawn = asyncio.Event()
+        run.controller.watch_status(redrawn.set)
+        run.controller.status()
+        head.write_text("ref: refs/heads/topic\n")
+        if run.controller.status().branch == "main":
+            await asyncio.wait_for(redrawn.wait(), 5)
+            assert run.controller.status().branch == "topic"
 
     run_controller(tmp_path, work)

@@ -550,7 +550,7 @@ def test_the_reason_for_a_refusal_is_shown(tmp_path: Path) -> None:
     with world([Answer([], "refusal", stop_details=details), "there"], tmp_path) as w:
         assert w.run().reason == "refused"
         assert [notice.text for notice in w.told(Notice)] == [
-            "the provider's reason for the refusal: cyber: It could harm ?."
+            "the provider refused the request (cyber): It could harm ?."
         ]
 
 

@@ -330,8 +330,9 @@ def test_a_mark_of_our_own_in_a_block_of_a_server_is_dropped() -> None:
 @each_row(
     "details, told",
     [
-        ({"type": "refusal", "category": "cyber", "explanation": "an\n exploit"}, "cyber: an exploit"),
-        ({"type": "refusal", "explanation": "x" * 600}, "x" * 500),
+        ({"type": "refusal", "category": "cyber", "explanation": "an\n exploit"}, " (cyber): an exploit"),
+        ({"type": "refusal", "explanation": "x" * 600}, ": " + "x" * 500),
+        ({"type": "refusal", "category": "cyber"}, ": cyber"),
         ({"type": "refusal", "category": 3, "explanation": ""}, None),
         ({"type": "other", "category": "cyber"}, None),
         ("refusal", None),
@@ -340,7 +341,7 @@ def test_a_mark_of_our_own_in_a_block_of_a_server_is_dropped() -> None:
 def test_the_reason_for_a_refusal_is_a_warning(details: Any, told: str | None) -> None:
     delta = {"stop_reason": "refusal", "stop_details": details}
     notice = MessageAccumulator().feed({"type": "message_delta", "delta": delta})
-    wanted = Notice(f"the provider's reason for the refusal: {told}", "warning")
+    wanted = Notice(f"the provider refused the request{told}", "warning")
     assert notice == (wanted if told else None)
 
 

@@ -368,7 +368,7 @@ def test_what_reaches_the_network_needs_approval_and_always_allows_that_host_alo
     def fetch(host: str, given: PermissionRules) -> Verdict:
         return judge_call("mcp__web__get", [Access("network", host, outside=True)], given)
 
-    asked = Verdict("ask", "it reaches the network", Rule("mcp__web__get", "a.example"))
+    asked = Verdict("ask", "it needs network access", Rule("mcp__web__get", "a.example"))
     assert fetch("a.example", PermissionRules()) == asked
     given = rules("mcp__web__get(a.example)")
     assert fetch("a.example", given) == Verdict("allow")

@@ -329,7 +329,7 @@ def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, acc
     panel = panel_of(asked)
     rows = [row.strip() for row in draw_approval(panel, RenderContext(60, Theme(False, False)), 24)]
     filled = [row for row in rows if row]
-    reasons = [why] if why != OUTSIDE else []
+    reasons = ["It may contain secrets."] if why != OUTSIDE else []
     assert filled[: 1 + len(shown) + len(reasons)] == ["Allow read?", *shown, *reasons]
     assert "1 Yes, this once" in filled[1 + len(shown) + len(reasons)]
 
