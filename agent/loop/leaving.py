@@ -16,7 +16,7 @@ from agent.permissions import (
     Rule,
     barring_rule,
     opening_rule,
-    own_program_warning,
+    outside_warning,
     parse_rules,
 )
 from agent.ports import Allow, Deny, PermissionQuestion
@@ -157,7 +157,7 @@ class Leaving(Struct):
         port = passage.target if passage is not None and reaching and local_port(passage.target) else ""
         rule = opening_rule(call.access[0].target)
         remedy = f"--allowedTools {quote(f'{REACHING}({passage.target})')}" if passage and reaching else ""
-        warning = own_program_warning(call.access[0], rules)
+        warning = outside_warning(call.access[0], rules)
         question = PermissionQuestion(
             call.tool.name,
             title=call.title,

@@ -32,7 +32,7 @@ __getattr__ = lazy_door(
             "EDITING FOREIGN_PREFIX OPENING REACHING Rule UnknownTool UnusableRule WEB_TOOLS known_rules"
             " parse_rules"
         ),
-        "rules": "PermissionRules Verdict judge_call own_program_warning",
+        "rules": "PermissionRules Verdict judge_call outside_warning",
         "sandbox_settings": "SANDBOX_MODES SandboxSettings sandbox_entries",
     },
 )

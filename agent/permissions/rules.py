@@ -310,7 +310,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     if sandboxed and (harmless := _harmless_outside(access, rules, needed)):
         return Verdict("allow", harmless)
     if needed:
-        warning = own_program_warning(access, rules)
+        warning = outside_warning(access, rules)
         why = f"it cannot work in the sandbox: {needed}. Approving runs the line outside"
         why += f". {warning}" if warning else ""
         return Verdict("ask", why, prefix=opening_rule(line), binding=True)
@@ -350,14 +350,20 @@ def _outside_need(access: Access, rules: PermissionRules) -> str:
     return needed or ("" if rules.written else shell.system_file_need(access.target, seen))
 
 
-def own_program_warning(access: Access, rules: PermissionRules) -> str:
-    """Return a warning, without a period, about a line that runs a program of the project by its name alone.
+def outside_warning(access: Access, rules: PermissionRules) -> str:
+    """Return a warning, without a period, about what a line runs that sandboxed commands may have made.
 
-    A sandboxed command may have put it there: `.venv/bin` is often the first directory on PATH.
+    That is a program of the project, run by its name alone: `.venv/bin` is often the first directory on PATH.
+    And it is what settings and hooks of another repository below the project name.
     """
     seen = rules.standpoint(access)
-    found = shell.own_program(access.target, seen) if seen is not None else ""
-    return f"It runs {found.removeprefix(f'{rules.folder}/')} of the project" if found else ""
+    if seen is None:
+        return ""
+    program = shell.own_program(access.target, seen).removeprefix(f"{rules.folder}/")
+    made = shell.acted_on(access.target, seen)
+    warnings = [f"It runs {program} of the project"] if program else []
+    warnings += [f"It acts on what commands may have written to {made}"] if made else []
+    return ". ".join(warnings)
 
 
 def _harmless_outside(access: Access, rules: PermissionRules, needed: str) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .line_reading import *
     from .lost_files import *
     from .lost_objects import *
+    from .made_repositories import *
     from .named_files import *
     from .outside_programs import *
     from .outside_reading import *
@@ -40,6 +41,7 @@ __getattr__ = lazy_door(
         "line_reading": "Invocation LineReading read_line",
         "lost_files": "UncoveredFiles changed_repositories lost_paths",
         "lost_objects": "pruning",
+        "made_repositories": "acted_on",
         "named_files": "files_named_in",
         "outside_programs": "git_settings_need outside_need system_file_need",
         "outside_reading": "reads_outside",

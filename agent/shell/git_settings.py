@@ -32,6 +32,7 @@ from .git_index import submodules
 from .option_syntax import NotProved, SetTrap
 
 _MAX_GIVEN_SETTINGS = 100  # given by variables
+_MAX_HOOKS = 50  # of one repository, to name
 _MAX_FILES = 60  # settings files read for one verdict
 # The only variables of git that are known to be harmless.
 _HARMLESS_VARIABLES = lazy_pattern(
@@ -114,29 +115,43 @@ class GitSettings:
                 found.setdefault((inner or name).lower(), []).append(value)
         return found
 
-    def values(self, folder: str, within: bool = False) -> dict[str, list[str]]:
+    def values(self, folder: str) -> dict[str, list[str]]:
         """Return the values of each setting in a directory's repository by its name, the strongest last.
 
-        With `within`, only those of the repository itself, if it is another one below the project. Sections
-        and keys are in lower case. Raises NotProved if they cannot be determined.
+        Sections and keys are in lower case. Raises NotProved if they cannot be determined.
         """
         found: dict[str, list[str]] = {}
-        if within:
-            top = _canonical(repository_above(folder) or "/")
-            files = [*self._of_repository(folder)]
-            if top == self.project or not is_inside(top, self.project):
-                return found
-        else:
-            files = [*self._of_user(), *self._of_repository(folder)]
-        for setting in self._settings(files):
+        for setting in self._settings([*self._of_user(), *self._of_repository(folder)]):
             found.setdefault(setting.name, []).append(setting.value)
-        if within:
-            return found
         for at in range(_MAX_GIVEN_SETTINGS):
             key = self.environ.get(f"GIT_CONFIG_KEY_{at}", "")
             if key:
                 found.setdefault(key.lower(), []).append(self.environ.get(f"GIT_CONFIG_VALUE_{at}", ""))
         return found
+
+    def made(self, folder: str) -> dict[str, list[str]]:
+        """Return the values of settings by name, and the path of each hook by `hooks/` and its name.
+
+        They are those of the repository that a directory belongs to, if it is not the project's own but below
+        it, so that commands may have written them. Raises NotProved if they cannot be determined.
+        """
+        found: dict[str, list[str]] = {}
+        git_dir = _git_dir_around(folder)
+        shared = _shared_dir(git_dir)
+        is_own = _canonical(shared) == _canonical(_shared_dir(_git_dir_around(self.project)))
+        if (
+            not git_dir
+            or is_own
+            or not any(is_inside(_canonical(each), self.project) for each in (folder, shared))
+        ):
+            return found
+        for setting in self._settings(_settings_files(git_dir)):
+            found.setdefault(setting.name, []).append(setting.value)
+        hooks = f"{shared}/hooks"
+        if named := found.get("core.hookspath"):
+            hooks = self._path(named[-1], f"{repository_above(folder) or folder}/.")
+        paths = [path for path in Path(hooks).glob("*") if path.suffix != ".sample"]
+        return found | {f"hooks/{path.name}": [str(path)] for path in sorted(paths)[:_MAX_HOOKS]}
 
     def _settings(self, files: Iterable[str]) -> Iterator[GitSetting]:
         """Yield the settings in files, and in those that they include. Raises NotProved."""
@@ -157,10 +172,7 @@ class GitSettings:
         """Yield the settings files of the repository that a directory belongs to."""
         top = repository_above(folder)
         if top is not None:
-            git_dir = git_dir_of(top)
-            common = first_line(f"{git_dir}/commondir")
-            shared = os.path.join(git_dir, common) if common else git_dir
-            yield from (f"{shared}/config", f"{shared}/config.worktree", f"{git_dir}/config.worktree")
+            yield from _settings_files(git_dir_of(top))
 
     def _of_user(self) -> Iterator[str]:
         home = self.environ.get("HOME", "")
@@ -175,18 +187,15 @@ class GitSettings:
 
     def _check_repository(self, folder: str) -> None:
         """Check the repository of a working directory, if it is one. Bare repositories are rejected."""
-        if os.path.lexists(f"{folder}/HEAD") and (
-            os.path.lexists(f"{folder}/objects") or os.path.lexists(f"{folder}/commondir")
-        ):
+        if _looks_bare(folder):
             raise NotProved(f"{folder} looks like a bare repository")
         if folder in self._repositories or not os.path.lexists(f"{folder}/.git"):
             return
         self._repositories.add(folder)
         git_dir = git_dir_of(folder)
-        common = first_line(f"{git_dir}/commondir")
-        shared = os.path.join(git_dir, common) if common else git_dir
+        shared = _shared_dir(git_dir)
         try:
-            for path in (f"{shared}/config", f"{shared}/config.worktree", f"{git_dir}/config.worktree"):
+            for path in _settings_files(git_dir):
                 self._check_file(path)
         except _NamesProgram as found:
             raise SetTrap(str(found)) from found
@@ -232,6 +241,35 @@ class GitSettings:
         if plain[1].startswith("~/"):
             return self.environ.get("HOME", "") + plain[1][1:]
         return os.path.join(os.path.dirname(path), plain[1])
+
+
+def _looks_bare(folder: str) -> bool:
+    """Return whether a directory may be a git directory itself."""
+    return os.path.lexists(f"{folder}/HEAD") and (
+        os.path.lexists(f"{folder}/objects") or os.path.lexists(f"{folder}/commondir")
+    )
+
+
+def _git_dir_around(folder: str) -> str:
+    """Return the git directory that git finds in a directory or above it; "" if there is none."""
+    for place in map(str, (Path(folder), *Path(folder).parents)):
+        if os.path.lexists(f"{place}/.git"):
+            return git_dir_of(place)
+        if _looks_bare(place):
+            return place
+    return ""
+
+
+def _shared_dir(git_dir: str) -> str:
+    """Return the git directory that all worktrees of a repository share."""
+    common = first_line(f"{git_dir}/commondir")
+    return os.path.join(git_dir, common) if common else git_dir
+
+
+def _settings_files(git_dir: str) -> tuple[str, ...]:
+    """Return the paths of a repository's settings files."""
+    shared = _shared_dir(git_dir)
+    return f"{shared}/config", f"{shared}/config.worktree", f"{git_dir}/config.worktree"
 
 
 def _canonical(path: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -22,11 +21,6 @@ _VALUE_OPTIONS = word_set(
 )
 _KEEPS_APART = word_set(
     "--no-track --no-guess --detach -d --orphan -D --delete -l --list -r -a --merged --contains"
-)
-_HOOKS = word_set("pre-push reference-transaction post-checkout post-merge")
-_TRANSFERRING = lazy_pattern(
-    r"core\.(?:sshcommand|gitproxy|askpass|hookspath|fsmonitor)|credential\.(?:.*\.)?helper|gpg\..*program"
-    r"|remote\..*\.(?:uploadpack|receivepack|vcs)|filter\..*\.(?:smudge|process|clean)|protocol\..*allow"
 )
 _TRUE = ("true", "yes", "on", "1", "")
 
@@ -51,22 +45,7 @@ def need_of_git(words: Sequence[str], here: str, seen: Standpoint) -> str:
     rest = words[at + 1 :]
     if name in _SIGNING and _signs(name, rest, settings):
         return f"git {name} needs your signing key"
-    needed = _need_of_remote(name, rest, settings) if name in _REACHING else ""
-    programs = list(_programs_within(folder, seen)) if needed else []
-    if not programs:
-        return needed
-    more = f" and {len(programs) - 3} more" if len(programs) > 3 else ""
-    place = posixpath.relpath(folder, seen.places.folder)
-    return f"{needed}, and runs programs that {place}/.git names: {', '.join(programs[:3])}{more}"
-
-
-def _programs_within(folder: str, seen: Standpoint) -> Iterator[str]:
-    """Yield the settings and hooks of another repository in the project that a transfer runs programs of."""
-    values = seen.files.git_values(folder, within=True)
-    yield from filter(_TRANSFERRING.fullmatch, values)
-    if values:
-        hooks = seen.files.file_names(f"{folder}/.git/hooks")
-        yield from (f"hooks/{name}" for name in hooks if name in _HOOKS)
+    return _need_of_remote(name, rest, settings) if name in _REACHING else ""
 
 
 def renames_branch(words: Sequence[str]) -> bool:

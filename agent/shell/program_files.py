@@ -110,9 +110,10 @@ class ProjectPrograms:
             return ()
         return sorted(names) if len(names) <= _MAX_NAMES else ()
 
-    def git_values(self, folder: str, within: bool = False) -> Mapping[str, Sequence[str]]:
+    def git_values(self, folder: str, made: bool = False) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""
-        return GitSettings(self.environ, self.folder, "names").values(folder, within)
+        settings = GitSettings(self.environ, self.folder, "names")
+        return settings.made(folder) if made else settings.values(folder)
 
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""

@@ -76,10 +76,11 @@ class ProgramFiles(Protocol):
     def file_names(self, folder: str) -> Sequence[str]:
         """Return the names in a directory of the project, sorted; none if it is elsewhere or large."""
 
-    def git_values(self, folder: str, within: bool = False) -> Mapping[str, Sequence[str]]:
+    def git_values(self, folder: str, made: bool = False) -> Mapping[str, Sequence[str]]:
         """Return the values of each setting of git, such as `remote.origin.url`. Raises NotProved.
 
-        With `within`, only those that commands may have written, of another repository within the project.
+        With `made`, only those of another repository below the project, which commands may have written, and
+        the path of each of its hooks, named like `hooks/pre-push`.
         """
 
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:

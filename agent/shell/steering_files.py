@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from tools.text import word_set
 
 from .line_reading import Invocation, read_line
+from .made_repositories import made_digests
 from .parsed_text import is_unknown
 from .program_names import Standpoint, own_programs_of
 from .vital_places import scenes
@@ -53,10 +54,7 @@ _READ_BY: Mapping[str, str] = {
     "cmake": "CMakeLists.txt CMakePresets.json",
     "ninja": "build.ninja",
     "meson": "meson.build",
-    "git": (
-        ".git .git/config .git/config.worktree .git/hooks/pre-push"
-        " .pre-commit-config.yaml .husky/pre-commit .husky/commit-msg .husky/pre-push lefthook.yml"
-    ),
+    "git": ".pre-commit-config.yaml .husky/pre-commit .husky/commit-msg .husky/pre-push lefthook.yml",
     "vagrant": "Vagrantfile",
     "skaffold": "skaffold.yaml",
     "tilt": "Tiltfile",
@@ -92,7 +90,7 @@ def known_programs(line: str, seen: Standpoint) -> KnownPrograms:
         names = [*_READ_BY.get(command.program, "").split(), *_named_files(command)]
         if names:
             files |= seen.files.steering_digests(names, list(_operands(command)), here)
-    files.pop(".git/config", None)  # commands cannot change that of the project
+    files |= made_digests(line, seen)
     return KnownPrograms(own_programs_of(line, seen.places.cwd, seen.files), files)
 
 

@@ -100,7 +100,7 @@ class AnyProject:
         """See ProgramFiles."""
         return ()
 
-    def git_values(self, folder: str, within: bool = False) -> Mapping[str, Sequence[str]]:
+    def git_values(self, folder: str, made: bool = False) -> Mapping[str, Sequence[str]]:
         """See ProgramFiles."""
         return {}
 

@@ -236,25 +236,55 @@ def test_what_may_do_more_outside_the_sandbox_is_asked_about(project: Project, l
     assert verdict.answer == "ask" or verdict.sandboxed
 
 
-def test_programs_that_a_repository_within_the_project_names_are_shown(project: Project) -> None:
+def test_what_a_repository_below_the_project_makes_git_run_is_shown(project: Project) -> None:
     """A sandboxed command may have made it; those of the project's own repository are protected."""
     made = project.folder / "lib"
     subprocess.run(["git", "init", "-q", made], check=True, env=project.environ)
     config = made / ".git/config"
     plain = config.read_text() + '[remote "origin"]\n\turl = git@example.org:a/b\n'
     config.write_text(plain)
-    assert "names" not in project.judge("git -C lib push").why
+    assert "acts on" not in project.judge("git -C lib push").why
     (made / "more").write_text("[core]\n\tsshCommand = ./steal\n")
-    config.write_text(f"{plain}[include]\n\tpath = ../more\n")
-    shown = "your SSH keys (git@example.org:a/b), and runs programs that lib/.git names: core.sshcommand"
-    assert shown in project.judge("cd lib && git fetch").why
+    config.write_text(f"{plain}[include]\n\tpath = {made}/more\n")
+    shown = "It acts on what commands may have written to lib/.git: core.sshcommand"
+    assert project.judge("cd lib && git fetch").why.endswith(shown)
     hook = made / ".git/hooks/pre-push"
     hook.write_text("#!/bin/sh\n")
     hook.chmod(0o755)
-    assert f"{shown}, hooks/pre-push" in project.judge("git -C lib push origin HEAD").why
+    (made / ".git").rename(project.folder / "store")
+    (made / ".git").write_text("gitdir: ../store\n")
+    for line in (
+        "git -C lib push origin HEAD",
+        "git push git@e.org:a && git -C lib gc",
+        "cd lib && gh pr list",
+    ):
+        assert f"{shown}, hooks/pre-push" in project.judge(line).why
+    why = project.judge("git --git-dir=store push git@e.org:a").why
+    assert "written to store/.git: core.sshcommand, hooks/pre-push" in why
     with (project.folder / ".git/config").open("a") as file:
         file.write("[core]\n\tsshCommand = ssh -4\n")
-    assert "names" not in project.judge("git fetch git@example.org:a/b").why
+    subprocess.run(
+        ["git", "worktree", "add", "-q", "--orphan", "tree"], cwd=project.folder, env=project.environ
+    )
+    assert "acts on" not in project.judge("git fetch git@example.org:a/b").why
+    assert "acts on" not in project.judge("git -C tree fetch git@example.org:a/b").why
+
+
+@each_row(
+    "setting",
+    [
+        *("alias.up = !x", "gpg.ssh.defaultKeyCommand = x", "gpg.program = x", "merge.m.driver = x"),
+        *("sequence.editor = x", "core.worktree = ../..", "remote.o.uploadpack = x", "core.hooksPath = hk"),
+        *("url.ext::x.insteadOf = git@", "submodule.m.update = !x", "credential.https://a.helper = !x"),
+    ],
+)
+def test_each_setting_that_makes_git_run_or_write_something_is_shown(project: Project, setting: str) -> None:
+    made = project.folder / "lib"
+    subprocess.run(["git", "init", "-q", made], check=True, env=project.environ)
+    name, _, value = setting.partition(" = ")
+    (made / ".git/config").write_text("")
+    subprocess.run(["git", "-C", made, "config", name, value], check=True, env=project.environ)
+    assert f"lib/.git: {name.lower()}" in project.judge("git -C lib commit -S -m x").why.lower()
 
 
 @pytest.mark.parametrize(
