@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from wcwidth import strip_sequences
 
 from agent.keys import with_keys
-from agent.permissions import OUTSIDE, WRITES_A_FILE
+from agent.permissions import OPENING, OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.user_answer import ANSWERS
 from transcripts.patterns import lazy_pattern
@@ -219,7 +219,8 @@ def question_head(question: PermissionQuestion) -> str:
         return f"{asker}Let this command connect?"
     if question.port:
         return f"{asker}Let commands connect to {one_line(question.port)}?"
-    return asker + ("Run this command outside the sandbox?" if question.refused else f"Allow {tool}?")
+    runs_outside = question.refused or (question.prefix or "").startswith(f"{OPENING}(")
+    return asker + ("Run this command outside the sandbox?" if runs_outside else f"Allow {tool}?")
 
 
 def as_sentence(reason: str) -> str:
@@ -329,7 +330,8 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
         reason = ""  # the diff shows it
     if reason == OUTSIDE and any(access.outside for access in panel.question.access):
         reason = ""  # the body names it
-    why = [ctx.clipped("dim", f"  {one_line(as_sentence(reason))}")] if reason else []
+    sentence = one_line(as_sentence(reason))
+    why = [ctx.paint("dim", f"  {row}") for row in wrap(sentence, max(ctx.columns - 2, 2))] if reason else []
     if panel.commented is not None:
         return [*why, _writing_hint(panel.commented, ctx)]
     room = max(ctx.columns - 7, 4)
@@ -337,6 +339,7 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     cut = len(why) + sum(map(len, texts)) + 1 > max_rows
     if cut:
         texts = [[clip(f"{choice.digit} {choice.text}", room)] for choice in panel.choices]
+        why = [ctx.clipped("dim", f"  {sentence}")] if reason else []
     rows = [row for at, text in enumerate(texts) for row in _choice_rows(panel, at, text, ctx)]
     lasting = "/".join(choice.letter for choice in panel.choices if choice.lasting)
     confirm = f" · {lasting} then Enter" if lasting else ""

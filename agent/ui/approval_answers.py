@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.permissions import EDITING
+from agent.permissions import EDITING, OPENING
 from agent.ports import Allow, PermissionQuestion, PermissionUpdate
 
 from .terminal_text import one_line
@@ -53,10 +53,13 @@ def _plan_answers() -> Iterator[ApprovalChoice]:
 
 def _call_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
     """Yield the answers to the question whether a call may run. Each says exactly what it allows."""
-    unboxed = "without the sandbox, " if (question.prefix or "").startswith("open(") else ""
+    runs_outside = (question.prefix or "").startswith(f"{OPENING}(")
+    unboxed = "without the sandbox, " if runs_outside else ""
     yield ApprovalChoice("y", text=f"Yes, {unboxed}this once", answer=Allow("once"))
     if question.prefix is not None:
         text = f"Yes, and allow {_allowed_by(question.prefix)} in this session"
+        if runs_outside:
+            text = f"Yes, and run this without the sandbox in this session: {one_line(question.prefix)}"
         yield ApprovalChoice("a", text=text, answer=Allow("session"))
     elif not question.once and not any(access.kind == "run" for access in question.access):
         special = [each for each in question.access if each.outside or each.protected]
@@ -66,7 +69,13 @@ def _call_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
     yield ApprovalChoice("n", text=DENIAL, answer=None)
     if question.prefix is not None:
         text = f"Yes, and always allow {_allowed_by(question.prefix)} in this project"
+        if runs_outside:
+            text = _always_outside(question.prefix)
         yield ApprovalChoice("p", text=text, answer=Allow("always"))
+
+
+def _always_outside(rule: str) -> str:
+    return f"Yes, and always run this without the sandbox: {one_line(rule)}"
 
 
 def _allowed_by(rule: str) -> str:
@@ -92,5 +101,5 @@ def _unblocking_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice
         text = f"Yes, and always allow commands in this project to {one_line(question.through)}"
         yield ApprovalChoice("p", text=text, answer=Allow("through"))
     if question.prefix is not None:
-        text = f"Yes, and always run this without the sandbox: {one_line(question.prefix)}"
+        text = _always_outside(question.prefix)
         yield ApprovalChoice("o" if question.through else "p", text=text, answer=Allow("always"))
