@@ -70,8 +70,8 @@ def spelling_warning(folder: Path) -> str:
     except OSError:  # not Linux
         return ""
     return (
-        "this file system ignores letter case: commands in the sandbox can reach protected files under other"
-        " spellings, such as .ENV for .env. Work in a directory of another file system"
+        "this file system ignores letter case: sandboxed commands can reach protected files under other"
+        " spellings, such as .ENV for .env. Move the project to another file system to prevent that"
     )
 
 

@@ -229,10 +229,16 @@ def _redirected(status: int, location: str, names: ServerNames) -> str:
     )
 
 
+_PLAIN_NAMES = {"overloaded_error": "overloaded", "rate_limit_error": "rate limited"}
+
+
 def _line(status: int, kind: str, text: str, guess: bool) -> str:
     """Return an error response as one line. `guess`: it has no message, so name its possible source."""
     words = re.sub(r"<[^<>]*>", " ", text[:4_000])
     first = _one_line(words, MAX_ERROR_LINE_CHARS) or "no text"
+    if plain := _PLAIN_NAMES.get(kind):
+        name = f"{plain} ({'error in the response' if status == 200 else status})"
+        return name if first.rstrip(".").lower() == plain else f"{name}: {first}"
     name = _one_line(kind, MAX_ANSWER_QUOTE_CHARS)
     if not name and status == 200:
         name = (

@@ -46,7 +46,9 @@ _NAMED_BY_PROJECT = {"make": "", "just": "", "npm": "run", "pnpm": "run", "yarn"
 # Programs that run one of the others.
 _LAUNCHERS = (("python", "-m"), ("python3", "-m"), ("uv", "run"), ("poetry", "run"), ("bundle", "exec"))
 _MODULES = word_set("pytest unittest mypy black isort flake8 pylint ruff")
-MORE_THAN_WORDS = "it contains more than plain words (such as ~, $x or > file)"
+MORE_THAN_WORDS = (
+    "it is not known to be read-only: it contains more than plain words (such as ~, $x or > file)"
+)
 
 
 class CoveredCommand(Struct, frozen=True):

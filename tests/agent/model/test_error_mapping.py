@@ -122,6 +122,19 @@ def test_load_and_faults_are_transient(status: int, kind: str) -> None:
     assert isinstance(error(status, kind, "later"), TransientError)
 
 
+@each_row(
+    ("status", "kind", "message", "line"),
+    [
+        (529, "overloaded_error", "Overloaded", "overloaded (529)"),
+        (200, "overloaded_error", "Overloaded.", "overloaded (error in the response)"),
+        (529, "overloaded_error", "try tomorrow", "overloaded (529): try tomorrow"),
+        (429, "rate_limit_error", "20 a minute", "rate limited (429): 20 a minute"),
+    ],
+)
+def test_a_busy_server_is_named_in_plain_words(status: int, kind: str, message: str, line: str) -> None:
+    assert str(map_error(status, body(message, kind), {}, 0.0, NAMES)) == line
+
+
 def test_an_error_within_the_stream_goes_by_its_type() -> None:
     assert isinstance(error(200, "overloaded_error", "Overloaded"), TransientError)
 

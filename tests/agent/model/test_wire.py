@@ -258,7 +258,7 @@ def test_another_model_continues_where_one_stays_overloaded(tmp_path: Path) -> N
         busy = Fault("status", status=529, times=None, when=lambda body: "sonnet" in body["model"])
         run.server.faults.add(busy)
         told = await run.do("and now?")
-        assert "Overloaded" in told and "continuing with claude-opus-5-5" in told
+        assert "overloaded" in told and "continuing with claude-opus-5-5" in told
         assert run.controller.status().model == "claude-opus-5-5"
         await run.do("and then?")
 

@@ -15,7 +15,7 @@ from tools.base import Access
 RULES = parse_rules("bash(=make > log), bash(pytest), open(git push), net(a.example)")
 NO_RULE = "  irreversible commands need approval in every mode, and no rule allows them"
 ONLY_EXACT = "  only a rule for all of bash or for exactly this line allows it"
-NOT_PLAIN = "it contains more than plain words (such as ~, $x or > file)"
+NOT_PLAIN = "it is not known to be read-only: it contains more than plain words (such as ~, $x or > file)"
 
 
 @pytest.fixture(scope="module")

@@ -182,15 +182,15 @@ def test_an_agent_has_one_line_for_as_long_as_it_works():
 @each_row(
     ("columns", "shown"),
     [
-        (120, "529 overloaded_error: Overloaded; retrying in 7 s (2 of 10) · Ctrl-C to interrupt"),
-        (60, "529 overloaded_error: Overload…; retrying in 7 s (2 of 10)"),
-        (40, "529 overlo…; retrying in 7 s (2 of 10)"),
+        (120, "overloaded (529); retrying in 7 s (2 of 10) · Ctrl-C to interrupt"),
+        (60, "overloaded (529); retrying in 7 s (2 of 10) · Ctrl-C"),
+        (40, "overloaded…; retrying in 7 s (2 of 10)"),
     ],
 )
 def test_when_a_request_is_tried_again_is_seen_at_any_width(columns: int, shown: str) -> None:
     state = LiveView()
     state.start(0.0)
-    state.take(events.Retrying("529 overloaded_error: Overloaded", 7.0, 2, 10), 0.0)
+    state.take(events.Retrying("overloaded (529)", 7.0, 2, 10), 0.0)
     (line,) = draw_live_view(state, RenderContext(columns, Theme(False, False)), rows=20, now=0.0)
     assert without_sgr(line)[2:] == shown
 
