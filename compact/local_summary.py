@@ -246,10 +246,13 @@ def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummar
 
 def _begin_with(local_summary: LocalSummary, distant: DistantAccount) -> None:
     """Begin a local summary with what is distant, each file with the weight of its newest call."""
-    for name in ("read", "changed", "gone"):
-        newest: Scores = getattr(distant, name)
-        weights = {path: 2.0 ** ((call - distant.calls) / HALF_LIFE_CALLS) for path, call in newest.items()}
-        setattr(local_summary, name, weights)
+
+    def weights(newest: Scores) -> Scores:
+        return {path: 2.0 ** ((call - distant.calls) / HALF_LIFE_CALLS) for path, call in newest.items()}
+
+    local_summary.read = weights(distant.read)
+    local_summary.changed = weights(distant.changed)
+    local_summary.gone = weights(distant.gone)
     local_summary.extend(distant)
 
 

@@ -68,6 +68,7 @@ def claude_rules(
 ) -> ClaudeRules:
     """Return the rules for the project `folder` of the managed files and of the sources to read."""
     found = ClaudeRules()
+    restrictions: dict[str, list[Rule]] = {"deny": [], "ask": []}
     for path, source in _files(environ, folder, managed):
         if source != "managed" and not reads(source):
             continue
@@ -81,9 +82,9 @@ def claude_rules(
             text = f"cannot read {path}: {why}. It may deny something: correct or remove it."
             found.faults = (*found.faults, text)
             continue
-        for kind in ("deny", "ask"):
+        for kind, rules_of_kind in restrictions.items():
             made = _restrictions(permissions.get(kind), path, folder)
-            setattr(found, kind, (*getattr(found, kind), *made.rules))
+            rules_of_kind += made.rules
             found.warnings += tuple(f"{path}: cannot apply {kind} {problem}" for problem in made.problems)
             found.faults += tuple(f"{path}: permissions.{kind}: {fault}" for fault in made.faults)
         if source == "project":
@@ -92,6 +93,8 @@ def claude_rules(
             rules, problems = _allowed(permissions.get("allow"), path)
             found.allow = (*found.allow, *rules)
         found.unusable += tuple(f"{problem} ({path})" for problem in problems)
+    found.deny = tuple(restrictions["deny"])
+    found.ask = tuple(restrictions["ask"])
     return found
 
 

@@ -30,6 +30,7 @@ class StructuredOutput:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.value: Mapping[str, Any] | None = None
+        self._schema = schema
         self._tool = Tool(
             name=TOOL_NAME,
             description=DESCRIPTION,
@@ -43,7 +44,7 @@ class StructuredOutput:
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
         """Check the schema. Raises UsageError if it cannot be used."""
-        if self._tool.arguments.get("type", "object") != "object":  # type: ignore[union-attr]
+        if self._schema.get("type", "object") != "object":
             raise UsageError('--json-schema: "type" must be "object"')
         try:
             self._tool.parse({})
