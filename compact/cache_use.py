@@ -6,14 +6,7 @@ from math import inf
 
 from msgspec import field
 
-from transcripts import (
-    FactTrail,
-    Folded,
-    Instructed,
-    Opened,
-    Reply,
-    RequestSent,
-)
+from transcripts import FactTrail, Folded, Instructed, Opened, Reply, RequestSent
 
 FACTS_IN_STEP = 2_000  # 3 ms
 

@@ -29,14 +29,7 @@ from transcripts.patterns import lazy_pattern
 from .commitments import Commitment, commitments
 from .definitions import LINE_NUMBER, MAX_SEARCHED_CHARS, definitions, enclosing_definition
 from .directives import LASTING, weighed_sentences
-from .identifiers import (
-    OLD_TEXT_ARGUMENTS,
-    file_path_of,
-    joined_text,
-    names,
-    strings,
-    whole_name_counts,
-)
+from .identifiers import OLD_TEXT_ARGUMENTS, file_path_of, joined_text, names, strings, whole_name_counts
 from .patches import is_patch, shown_file
 
 SAID_WEIGHT = 0.5

@@ -10,15 +10,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from transcripts import (
-    Entry,
-    Exchange,
-    Fold,
-    Folded,
-    Prompt,
-    Result,
-    TextBlock,
-)
+from transcripts import Entry, Exchange, Fold, Folded, Prompt, Result, TextBlock
 
 from .identifiers import block_texts, file_path_of, joined_text
 from .page_references import pages_referred_to

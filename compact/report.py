@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Unpack
 
-from transcripts import (
-    Clear,
-    Compacted,
-    Edit,
-    Fold,
-    Folded,
-    PartKind,
-    Unthink,
-    View,
-)
+from transcripts import Clear, Compacted, Edit, Fold, Folded, PartKind, Unthink, View
 
 from .breakpoints import cached_messages
 from .invariants import changed_span, with_dropped_thinking

@@ -9,12 +9,7 @@ from enum import IntEnum
 
 from msgspec import Struct, field
 
-from transcripts import (
-    Clear,
-    Part,
-    PartKind,
-    ToolUseBlock,
-)
+from transcripts import Clear, Part, PartKind, ToolUseBlock
 
 from .clearing import (
     clearable_fields,

@@ -10,16 +10,7 @@ from collections.abc import Generator, Sequence
 
 from msgspec.structs import replace
 
-from transcripts import (
-    Folded,
-    Message,
-    Part,
-    PartKind,
-    Reply,
-    TextBlock,
-    ToolResultBlock,
-    Usage,
-)
+from transcripts import Folded, Message, Part, PartKind, Reply, TextBlock, ToolResultBlock, Usage
 from transcripts.patterns import lazy_pattern
 
 from .breakpoints import cache_breakpoints, cached_messages

@@ -32,16 +32,7 @@ from tools.text import NO_OUTPUT
 from transcripts import OutputsFolder
 from transcripts.wording import cause_of
 
-from .base import (
-    Access,
-    Tool,
-    ToolAdvice,
-    ToolCall,
-    ToolContext,
-    ToolError,
-    ToolResult,
-    text_result,
-)
+from .base import Access, Tool, ToolAdvice, ToolCall, ToolContext, ToolError, ToolResult, text_result
 
 _DEFAULT_LIMITS = CommandLimits()
 

@@ -24,14 +24,7 @@ import re
 
 from msgspec import Struct
 
-from .messages import (
-    INJECTED_OPENING_TAG,
-    SKILL_OPENING_TAG,
-    Block,
-    ChannelBlock,
-    TextBlock,
-    injected,
-)
+from .messages import INJECTED_OPENING_TAG, SKILL_OPENING_TAG, Block, ChannelBlock, TextBlock, injected
 
 
 class Channel(Struct, frozen=True):

@@ -43,17 +43,7 @@ from agent.session import (
 from compact import WindowState
 from tools.files import FileError, shown_cwd
 from tools.processes import command_runner, new_listeners
-from transcripts import (
-    Block,
-    ChannelBlock,
-    Entry,
-    Prompt,
-    Reply,
-    Result,
-    TextBlock,
-    User,
-    hook_words,
-)
+from transcripts import Block, ChannelBlock, Entry, Prompt, Reply, Result, TextBlock, User, hook_words
 
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups

@@ -15,13 +15,7 @@ from msgspec.structs import replace
 
 from agent.errors import AgentError
 from agent.events import Notice, TurnFinished
-from agent.extensions.skills import (
-    CommandLine,
-    Skill,
-    SkillLibrary,
-    open_skill,
-    search_result,
-)
+from agent.extensions.skills import CommandLine, Skill, SkillLibrary, open_skill, search_result
 from agent.loop import NO_ADDITIONS, PromptAdditions, StoppedByUser, TurnContext, embedded_output
 from agent.permissions import OPENING, REACHING, Rule, known_rules, with_our_path
 from agent.session import Session, instructions_text

@@ -31,13 +31,7 @@ from agent.errors import UsageError
 from tools.files import FileError, closing, safe_open
 from tools.processes import CommandContext, command_runner
 from tools.search import Checkout, GitFailed, run_git_script
-from transcripts import (
-    RECORD_FOLDERS,
-    RECORDS_FOLDER,
-    ProjectRecords,
-    ensure_private_folder,
-    lock_holder,
-)
+from transcripts import RECORD_FOLDERS, RECORDS_FOLDER, ProjectRecords, ensure_private_folder, lock_holder
 from transcripts.wording import cause_of, pluralize
 
 GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one context

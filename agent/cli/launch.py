@@ -24,13 +24,7 @@ from agent.app import (
     load_config,
     with_prompt_files,
 )
-from agent.errors import (
-    AgentError,
-    AuthenticationError,
-    ConfigError,
-    UsageError,
-    limit_reached,
-)
+from agent.errors import AgentError, AuthenticationError, ConfigError, UsageError, limit_reached
 from agent.import_guard import import_nothing_from
 from agent.version import program_name
 from tools.files import path_outside

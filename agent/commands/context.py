@@ -30,12 +30,7 @@ from compact import (
     summary_usage,
 )
 from tools.base import Tool
-from transcripts import (
-    Compacted,
-    PartKind,
-    Reply,
-    TextBlock,
-)
+from transcripts import Compacted, PartKind, Reply, TextBlock
 from transcripts.wording import pluralize
 
 from .costs import CACHE_MISSES

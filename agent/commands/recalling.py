@@ -9,17 +9,8 @@ from msgspec.structs import replace
 
 from agent.app import Controller, start_command
 from agent.events import CommandOutput, Event, Notice
-from compact import (
-    Calibration,
-    Evicted,
-)
-from transcripts import (
-    Folded,
-    Originals,
-    Result,
-    Scope,
-    is_recall_id,
-)
+from compact import Calibration, Evicted
+from transcripts import Folded, Originals, Result, Scope, is_recall_id
 from transcripts.patterns import lazy_pattern
 from transcripts.wording import shorten
 

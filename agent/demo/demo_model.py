@@ -12,15 +12,7 @@ from msgspec.structs import replace
 from agent.errors import ModelNotFound, PromptTooLong
 from agent.events import Emit, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest, PendingBlock
-from transcripts import (
-    Block,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-    Usage,
-    to_json_bytes,
-)
+from transcripts import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock, Usage, to_json_bytes
 
 from .answers import name_calls
 from .dialogue import answer

@@ -51,15 +51,7 @@ from compact import (
     without_long_accounts,
 )
 from tools.files import shown_cwd
-from transcripts import (
-    ChannelBlock,
-    Fold,
-    OutputsFolder,
-    Prompt,
-    TextBlock,
-    ToolResultBlock,
-    hook_words,
-)
+from transcripts import ChannelBlock, Fold, OutputsFolder, Prompt, TextBlock, ToolResultBlock, hook_words
 from transcripts.wording import cause_of
 
 from .context import TurnContext

@@ -7,16 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from agent.events import Emit, Notice
 from agent.session import Session, show_replayed
 from compact import Calibration, Prices
-from transcripts import (
-    Block,
-    Compacted,
-    Instructed,
-    Opened,
-    Reply,
-    ThinkingBlock,
-    Undone,
-    same_tools,
-)
+from transcripts import Block, Compacted, Instructed, Opened, Reply, ThinkingBlock, Undone, same_tools
 
 from .context import MIN_TOLD_DOLLARS, TurnContext
 from .model_call import prompt_tokens

@@ -11,14 +11,7 @@ from msgspec.structs import replace
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions import (
-    REACHING,
-    Rule,
-    barring_rule,
-    opening_rule,
-    outside_warning,
-    parse_rules,
-)
+from agent.permissions import REACHING, Rule, barring_rule, opening_rule, outside_warning, parse_rules
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.guarded import steers_git, worktree_places
 from tools.sandbox import (

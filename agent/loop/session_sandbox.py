@@ -17,13 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.errors import ConfigError
-from agent.permissions import (
-    BarredPaths,
-    PermissionStore,
-    barred_paths,
-    barring_globs,
-    reachable_hosts,
-)
+from agent.permissions import BarredPaths, PermissionStore, barred_paths, barring_globs, reachable_hosts
 from agent.session import command_text
 from agent.version import __version__
 from tools import sandbox
@@ -31,14 +25,7 @@ from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
 from tools.guarded import MAX_MATCHING, search_of_project
 from tools.processes import command_runner
-from tools.sandbox import (
-    KindMemory,
-    SandboxKind,
-    SandboxLevel,
-    SandboxProfile,
-    SupervisorLost,
-    local_port,
-)
+from tools.sandbox import KindMemory, SandboxKind, SandboxLevel, SandboxProfile, SupervisorLost, local_port
 
 if TYPE_CHECKING:
     from tools.sandbox import LocalPorts, NetworkProxy

@@ -20,14 +20,7 @@ from agent.events import Emit, Event, Notice, RequestStarted
 from agent.model import ended_early
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from agent.session import Session
-from compact import (
-    UNUSED_SUMMARY,
-    BackgroundSummary,
-    SummaryReply,
-    SummaryRequest,
-    Trigger,
-    summary_messages,
-)
+from compact import UNUSED_SUMMARY, BackgroundSummary, SummaryReply, SummaryRequest, Trigger, summary_messages
 from transcripts import Folded, Message, Opened, TextBlock, UnknownBlock
 
 from .context import TurnContext

@@ -24,14 +24,7 @@ from agent.session import (
     memory_path_of,
     memory_text,
 )
-from compact import (
-    FileTouch,
-    NeededText,
-    Preparation,
-    PutBackRules,
-    with_resolved_references,
-    with_result_id,
-)
+from compact import FileTouch, NeededText, Preparation, PutBackRules, with_resolved_references, with_result_id
 from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path
 from tools.text import decode_text, unify_newlines

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from compact import (
-    strings,
-)
+from compact import strings
 from transcripts import Exchange, Folded, Prompt, TextBlock
 
 CANNED_SUMMARY_TOKENS = 1_800  # typical summaries have 1,500 to 2,000

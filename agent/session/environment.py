@@ -18,15 +18,7 @@ from msgspec import Struct, field
 
 from compact import EnvironmentHeading, in_force, pins_of
 from tools.processes import Inbox
-from transcripts import (
-    Block,
-    Channel,
-    FactTrail,
-    Fold,
-    Folded,
-    Result,
-    User,
-)
+from transcripts import Block, Channel, FactTrail, Fold, Folded, Result, User
 
 from .repository_state import branch, shown_name
 from .system_prompts import COMMAND_TEXTS, text_in_mode

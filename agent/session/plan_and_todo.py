@@ -8,18 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from agent.client_names import own_name
-from transcripts import (
-    Channel,
-    Exchange,
-    Fact,
-    FactTrail,
-    Folded,
-    Opened,
-    Reply,
-    Result,
-    TextBlock,
-    User,
-)
+from transcripts import Channel, Exchange, Fact, FactTrail, Folded, Opened, Reply, Result, TextBlock, User
 
 from .environment import PLAN_TEXT
 

@@ -9,17 +9,7 @@ from typing import NamedTuple, Protocol
 from msgspec import field
 
 from compact import block_texts
-from transcripts import (
-    SKILL_START,
-    Channel,
-    Fact,
-    FactTrail,
-    Folded,
-    Opened,
-    Result,
-    TextBlock,
-    User,
-)
+from transcripts import SKILL_START, Channel, Fact, FactTrail, Folded, Opened, Result, TextBlock, User
 
 SKILLS_HEAD = "# Skills\n"
 LIST_INTRODUCTION = """\

@@ -20,14 +20,7 @@ from pathlib import Path
 from tools.files import FileError, canonical_path, is_inside
 from transcripts.patterns import lazy_pattern
 
-from .git_files import (
-    GitSetting,
-    first_line,
-    git_dir_of,
-    parse_settings,
-    repository_above,
-    settings_text,
-)
+from .git_files import GitSetting, first_line, git_dir_of, parse_settings, repository_above, settings_text
 from .git_index import submodules
 from .option_syntax import NotProved, SetTrap
 

@@ -11,20 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
-from .parsed_text import (
-    ANY,
-    BLANK,
-    CLASS,
-    HOME,
-    MARKS,
-    ONE,
-    SPLIT,
-    STAR,
-    UNSET,
-    Assignment,
-    Part,
-    RawWord,
-)
+from .parsed_text import ANY, BLANK, CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET, Assignment, Part, RawWord
 
 UNCHOSEN = -1
 MAX_VALUES = 4  # tried for one variable

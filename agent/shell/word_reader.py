@@ -11,15 +11,7 @@ from collections.abc import Iterable
 
 from transcripts.patterns import lazy_pattern
 
-from .parsed_text import (
-    Assignment,
-    HereDocument,
-    NoSumError,
-    Part,
-    RawWord,
-    ShellText,
-    UnreadableError,
-)
+from .parsed_text import Assignment, HereDocument, NoSumError, Part, RawWord, ShellText, UnreadableError
 
 _UNKNOWN = lazy_pattern("[\ufdd0-\ufdd5\ufdd7-\ufddf]")  # all but HOME
 _PLAIN_TEXT = lazy_pattern(r"[^\\'\"$` \t\n;&|<>()]+")

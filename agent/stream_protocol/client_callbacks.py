@@ -12,13 +12,7 @@ from msgspec.structs import replace
 from agent.client_names import client_name
 from agent.extensions.hooks import AskedHooks, HookEntry, HookFailed, hook_answer
 from agent.permissions import known_rules, mode_named
-from agent.ports import (
-    Allow,
-    Deny,
-    HookAnswer,
-    PermissionQuestion,
-    PermissionUpdate,
-)
+from agent.ports import Allow, Deny, HookAnswer, PermissionQuestion, PermissionUpdate
 
 from .client_channel import ClientChannel, ClientRefused
 

@@ -22,16 +22,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from .input_drawing import draw_one_row
 from .input_editor import delete_grapheme, move_by_grapheme
 from .picker import ANSWER_DELAY_S, MARKER, bind_dialog_keys
-from .terminal_text import (
-    RenderContext,
-    cell_width,
-    clip,
-    clip_painted,
-    hang,
-    one_line,
-    prose_line,
-    wrap,
-)
+from .terminal_text import RenderContext, cell_width, clip, clip_painted, hang, one_line, prose_line, wrap
 
 LISTEN_DELAY_S = 0.6  # without a key, before keys count as answers; longer than pauses in typing
 SURE_S = 2.0  # within which a second Esc discards the answers

@@ -33,11 +33,7 @@ from .frame_renderer import FrameOutput, FrameRenderer
 from .frame_update import Frame
 from .keyboard import ESCAPE_TIMEOUT_S, keyboard_input
 from .palettes import choose_palette
-from .terminal_text import (
-    RenderContext,
-    Theme,
-    wants_colour,
-)
+from .terminal_text import RenderContext, Theme, wants_colour
 
 VIM_MODES = {InputMode.INSERT: "INSERT", InputMode.REPLACE: "REPLACE"}
 VISUAL_MODES = {SelectionType.LINES: "VISUAL LINE", SelectionType.BLOCK: "VISUAL BLOCK"}

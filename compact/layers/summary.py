@@ -17,11 +17,7 @@ from compact.local_summary_text import coverage
 from compact.prices import NEVER_PAYS_BACK
 from compact.replacement import names_to_cover, summary_in
 from compact.report import propose
-from compact.settings import (
-    BLOCKING_PERCENT,
-    CompactSettings,
-    ContextWindow,
-)
+from compact.settings import BLOCKING_PERCENT, CompactSettings, ContextWindow
 from compact.shown_blocks import ShownBlock
 from compact.shrinking import Shrink, shrink_to
 from compact.situation import (

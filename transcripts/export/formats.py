@@ -12,9 +12,7 @@ from ..errors import StoreError
 from ..facts import Opened, Reply, Result, User
 from ..folding import Folded, fold
 from ..load import LazyResults
-from ..messages import (
-    map_strings,
-)
+from ..messages import map_strings
 from ..secrets.masking import SecretMasks
 
 # Suffix -> the function that returns the text of such a file. The module for HTML loads a Markdown parser.

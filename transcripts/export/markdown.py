@@ -4,14 +4,7 @@ from collections.abc import Iterator
 
 from ..facts import Compacted, Fact, Opened, Reply, Result, User
 from ..folding import Folded
-from ..messages import (
-    Block,
-    ImageBlock,
-    TextBlock,
-    ToolUseBlock,
-    is_added,
-    without_added,
-)
+from ..messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added, without_added
 from ..render_text import block_text, content_text, session_title, shortened, utc_time
 from .size_chart import compaction_words
 

@@ -4,17 +4,7 @@ Pure: bytes in, facts out. Each format is a module with `recognizes(file)` and `
 """
 
 from ..facts import Reply
-from . import (
-    api_messages,
-    atif,
-    claude_code,
-    codex,
-    entire,
-    makeroom_record,
-    mini_swe_agent,
-    pi,
-    swe_agent,
-)
+from . import api_messages, atif, claude_code, codex, entire, makeroom_record, mini_swe_agent, pi, swe_agent
 from .recording import Count, ImportedSession, ParsedFile, UnreadableRecording, parse_file
 
 MAX_RECORDING_BYTES = 1 << 30  # a recording is read into memory

@@ -32,12 +32,7 @@ from .session import McpSession
 if TYPE_CHECKING:
     import httpx2
     from mcp.client.auth import OAuthClientProvider
-    from mcp.shared.auth import (
-        AuthorizationCodeResult,
-        OAuthClientInformationFull,
-        OAuthMetadata,
-        OAuthToken,
-    )
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
 Value = TypeVar("Value")
 LOGIN_TIMEOUT_S = 300.0  # for the user in the browser
