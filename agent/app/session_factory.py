@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -242,6 +243,8 @@ async def end_session(session: Session, context: TurnContext, reason: str = "oth
     if context.agents is not None:
         await context.agents.close()
     await command_runner(context.tool_context).close()
+    if context.checkpoints is not None:
+        await asyncio.to_thread(context.checkpoints.catch_up)
     if context.sandbox is not None:
         await context.sandbox.close()
     session.close("left")

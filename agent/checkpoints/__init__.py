@@ -27,6 +27,6 @@ __getattr__ = lazy_door(
         "recorder": "Checkpoints",
         "rewind": "RewindPlan plan_rewind restore_rewind",
         "project_scanner": "SKIPPED_FOLDERS",
-        "snapshot": "THEIRS shown_paths",
+        "snapshot": "THEIRS UNSEEN shown_paths",
     },
 )

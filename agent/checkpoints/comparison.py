@@ -6,7 +6,7 @@ This only reads, and does not wait for a running command, whose changes are know
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from tools.unified_diff import unified_diff
 
 from .change_log import FileChange
 from .recorder import Checkpoints
-from .snapshot import THEIRS, PathState
+from .snapshot import THEIRS, UNSEEN, PathState
 
 _NO_FILE = "pipe, socket or device"
 _Piece = tuple[bytes, bytes]
@@ -36,6 +36,13 @@ class FileDifference(Struct, frozen=True):
     removed: int = 0
     text: str = ""
     why: str = ""
+
+
+# Why a change may be the work of others, by the state after it.
+_WHOSE: Mapping[PathState | None, str] = {
+    THEIRS: "another session recorded this change as well",
+    UNSEEN: "changed while a command ran in the background, or was interrupted",
+}
 
 
 def differences(checkpoints: Checkpoints) -> list[FileDifference]:
@@ -59,8 +66,9 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
         return []
     end = changes[-1].after
     ended = kind if end is None or end.kind == "unseen" else end.kind
-    if {change.after for change in changes} == {THEIRS}:
-        return [FileDifference(path, "theirs", why="another session recorded this change as well")]
+    ends = {change.after for change in changes}
+    if len(ends) == 1 and (why := _WHOSE.get(changes[0].after)):
+        return [FileDifference(path, "theirs", why=why)]
     how = "deleted" if ended == "none" else "changed"
     if before.kind == "none":
         how = "new"

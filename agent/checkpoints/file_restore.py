@@ -72,6 +72,7 @@ def plan_restore(checkpoints: Checkpoints, to_seq: int) -> list[RestoreStep]:
     This finishes the recording of pending changes, so call it between two tool calls, in a thread.
     """
     checkpoints.finish()
+    checkpoints.catch_up()
     first: dict[str, FileChange] = {}
     last: dict[str, FileChange] = {}
     for change in checkpoints.log.changes:

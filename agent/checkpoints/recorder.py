@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, field
 
-from tools.processes import CommandContext
+from tools.processes import BackgroundJob, CommandContext
 from tools.search import GitIndex
 from transcripts import RECORDS_FOLDER
 from transcripts.wording import pluralize
@@ -60,7 +60,10 @@ class SharedRecording(Struct):
 
     before      the files when the recording of commands last began or continued, with the seq
     crashed     `before` belongs to a command that an earlier run did not see end
-    running     the number of commands that are running
+    background  the commands that continued in the background when the last recording ended
+    unsure      only they have run since `before`: what has changed since may also be the work of others
+    edited      the paths that other tools have changed since then
+    running     the number of other commands that are running
     announced   the paths that are about to be changed by other tools
     complete    the newest scan reached its end
     unread      the number of files that the newest scan had no time to store; None before the first
@@ -79,6 +82,9 @@ class SharedRecording(Struct):
     keeper: RefKeeper
     before: tuple[int, ProjectSnapshot] | None = None
     crashed: bool = False
+    background: list[BackgroundJob] = field(default_factory=list)
+    unsure: bool = False
+    edited: set[str] = field(default_factory=set)
     running: int = 0
     announced: set[str] = field(default_factory=set)
     incomplete_scans: int = 0
@@ -157,7 +163,7 @@ class Checkpoints(Struct):
     """The checkpoints of one session in the project `root`, a real path.
 
     `seq` returns the newest number in the session's transcript. The methods raise no OSError and block on the
-    disk. `begin`, `finish` and `end_crashed` take up to `limits.max_seconds`, so call them in a thread, one
+    disk. `begin`, `finish` and `catch_up` take up to `limits.max_seconds`, so call them in a thread, one
     at a time. A session that runs within a call of this one uses `for_agent`: its changes are recorded under
     this session's seq, even while others run.
     """
@@ -209,7 +215,7 @@ class Checkpoints(Struct):
     def is_recording(self) -> bool:
         """Return whether `finish` has anything to record; a call that only reads never has."""
         shared = self.recording
-        left = shared.before is not None and not shared.running
+        left = shared.before is not None and not shared.running and not shared.unsure
         return left or self._commanding or bool(self._unfinished)
 
     async def keep_refs(self, git: GitRunner, is_own: bool) -> None:
@@ -254,10 +260,20 @@ class Checkpoints(Struct):
                 change = self._unfinished[each] = FileChange(self.seq(), path=each, before=state)
                 self.log.add(change)
 
-    def end_crashed(self) -> None:
-        """Record the changes of a command that an earlier run did not see end. Call it before all others."""
-        if self.recording.crashed:
-            self.finish()
+    def catch_up(self) -> None:
+        """Record the changes of a command that an earlier run did not see end, or of one in the background.
+
+        In a new session, call it before all others.
+        """
+        shared = self.recording
+        if shared.crashed or shared.unsure:
+            with shared.scanning:
+                self._finish_command()
+
+    def note_background(self, jobs: Iterable[BackgroundJob]) -> None:
+        """Note which commands continue in the background, so that `finish` does not end the recording."""
+        shared = self.recording
+        shared.background = [job for job in dict.fromkeys((*shared.background, *jobs)) if job.ended is None]
 
     @property
     def is_large(self) -> bool:
@@ -276,7 +292,8 @@ class Checkpoints(Struct):
         """Scan the project, since a command is about to run that may change anything."""
         shared = self.recording
         with shared.scanning:
-            self._finish_command()
+            if not shared.unsure:
+                self._finish_command()
             if shared.incomplete_scans >= MAX_INCOMPLETE_SCANS or not self.root.is_dir():
                 return
             shared.others = shared.others or OtherLogs(self.log)
@@ -293,8 +310,10 @@ class Checkpoints(Struct):
             change.after = self.scanner.state(path)
             self.log.save(change)
             self.recording.announced.discard(path)
-        with self.recording.scanning:
-            self._finish_command()
+            self.recording.edited.add(path)
+        if self._commanding or not self.recording.unsure:
+            with self.recording.scanning:
+                self._finish_command()
 
     def _finish_command(self) -> None:
         """Record the changes of the command that was begun, or of one that an earlier run did not see end."""
@@ -302,8 +321,10 @@ class Checkpoints(Struct):
         shared.running -= self._commanding
         if self._commanding or not shared.running:
             snapshot = self._record_commands()
-            if shared.running and snapshot is not None:
+            continues = any(job.ended is None for job in shared.background)
+            if snapshot is not None and (shared.running or continues):
                 self._continue_from(snapshot)
+                shared.unsure = not shared.running
             elif snapshot is not None:
                 shared.before = None
                 self.log.drop_snapshot()
@@ -312,6 +333,7 @@ class Checkpoints(Struct):
     def _continue_from(self, snapshot: ProjectSnapshot) -> None:
         """Compare with these files when the next command begins or ends."""
         seq = self.seq()
+        self.recording.edited.clear()
         self.recording.before = (seq, snapshot)
         self.log.save_snapshot(seq, snapshot)
 
@@ -321,11 +343,12 @@ class Checkpoints(Struct):
         if shared.before is None or not self.root.is_dir():  # moved away, so its files are not gone
             return None
         seq, before = shared.before
-        crashed = shared.crashed
-        shared.crashed = False
+        unsure = shared.crashed or shared.unsure
+        shared.crashed = shared.unsure = False
         after = self.recording.scan()
         theirs = shared.left_by_others()
         names = after.changed_since(before) - shared.announced
+        names -= shared.edited if unsure else set()
         # Nothing is known about paths that the earlier scan did not reach.
         changed = {name: old for name in names if (old := before.at(name)) != UNSEEN}
         found = []
@@ -335,7 +358,7 @@ class Checkpoints(Struct):
                 new = self.scanner.state(name, self.limits.max_file_bytes)
             if old != new and self.scanner.differ(name, old, new):
                 left = new
-                if crashed:
+                if unsure:
                     left = UNSEEN
                 elif is_left(new, theirs.get(name)):
                     left = THEIRS

@@ -103,7 +103,7 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
     if checkpoints is None or why:
         return Notice(why, "warning")
     checkpoints.use_git(controller.in_use.context.tool_context)
-    await asyncio.to_thread(checkpoints.end_crashed)
+    await asyncio.to_thread(checkpoints.catch_up)
     found = await asyncio.to_thread(differences, checkpoints)
     path = unquoted(argument).removeprefix("./").rstrip("/")
     shown = [one for one in found if not path or f"{one.path}/".startswith(f"{path}/")]

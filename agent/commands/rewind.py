@@ -71,7 +71,7 @@ async def rewind(controller: Controller, argument: str) -> Event | None:
         return Notice("nothing to rewind: no earlier prompts")
     if checkpoints := checkpoints_of(controller):
         checkpoints.use_git(controller.in_use.context.tool_context)
-        await asyncio.to_thread(checkpoints.end_crashed)
+        await asyncio.to_thread(checkpoints.catch_up)
     if argument:
         return await _rewind(controller, points, argument)
     if controller.chooser is None:
@@ -272,7 +272,7 @@ def _step_line(step: RestoreStep | RefStep) -> str:
         counts = f"  +{step.added} -{step.removed}" if step.added or step.removed else "  "
     mark = ""
     if isinstance(step, RestoreStep) and step.interrupted:
-        mark = "  (changed by an interrupted command, or outside this session since)"
+        mark = "  (changed by an interrupted or background command, or outside this session since)"
     elif step.changed_since:
         mark = "  (changed outside this session since)"
     return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.title)}{counts}{mark}"

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from agent.checkpoints import THEIRS, Checkpoints, FileChange
+from agent.checkpoints import THEIRS, UNSEEN, Checkpoints, FileChange
 from agent.events import Emit, Notice
 from tools.base import ToolContext, ToolResult
+from tools.processes import command_runner
 from tools.search import run_git_script
 from transcripts import Result, TextBlock
 from transcripts.wording import pluralize
@@ -35,7 +36,7 @@ async def checkpointed(
     if tools is not None:
         checkpoints.use_git(tools)
     if checkpoints.recording.crashed:
-        await report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.end_crashed))
+        await report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.catch_up))
     known = len(checkpoints.log.changes)
     if tools is not None:
         await report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin))
@@ -46,7 +47,7 @@ async def checkpointed(
         yield changed
     finally:
         await asyncio.shield(_finish(checkpoints, emit, tools))
-        changed += checkpoints.log.changes[known:]
+        changed += (change for change in checkpoints.log.changes[known:] if change.after != UNSEEN)
 
 
 async def keep_refs(checkpoints: Checkpoints, emit: Emit, tools: ToolContext, is_own: bool = False) -> None:
@@ -72,6 +73,7 @@ async def report_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[A
 async def _finish(checkpoints: Checkpoints, emit: Emit, tools: ToolContext | None) -> None:
     if tools is not None:
         await keep_refs(checkpoints, emit, tools, is_own=True)
+        checkpoints.note_background(command_runner(tools).running)
     if checkpoints.is_recording:
         await report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.finish))
 

@@ -299,7 +299,7 @@ def test_a_later_run_restores_what_a_crash_left(
 
     async def recover(later: Checkpoints) -> None:
         later.use_git(session.context)
-        await asyncio.to_thread(later.end_crashed)
+        await asyncio.to_thread(later.catch_up)
 
     session.runner.run(crash())
     assert states_in_git(checkpoints) == {"a", "b"}

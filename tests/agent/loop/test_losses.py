@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import pytest
 
-from agent.checkpoints import plan_rewind, restore_rewind
+from agent.checkpoints import differences, plan_rewind, restore_rewind
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.ports import Deny
 from tests.agent.checkpoints.project import tree
@@ -269,7 +269,7 @@ def state(folder: Path) -> tuple[dict[str, tuple[object, ...]], str]:
     return files_in(folder), done.stdout.decode()
 
 
-def rewound(shell: SandboxedWorld) -> list[str]:
+def rewound(shell: SandboxedWorld, with_changed: bool = False) -> list[str]:
     """Rewind files and refs; returns the reasons for what was not restored."""
     context = shell.world.context
     assert context.checkpoints is not None
@@ -278,11 +278,45 @@ def rewound(shell: SandboxedWorld) -> list[str]:
     async def rewind() -> list[str]:
         git = partial(run_git_script, context.tool_context)
         plan = await plan_rewind(checkpoints, 0, git)
-        failed = await restore_rewind(checkpoints, plan, False, git)
+        failed = await restore_rewind(checkpoints, plan, with_changed, git)
         await shell.runner.close()
         return list(failed.values())
 
     return asyncio.run(rewind())
+
+
+def test_what_a_command_destroys_in_the_background_is_kept(tmp_path: Path, template: Template) -> None:
+    """Others may have destroyed it as well, so it is restored only if the user wants that."""
+    shell = copied(template, tmp_path.resolve() / "project")
+    shell.run(["(sleep 0.7; rm -r many; : >src/a.py) >/dev/null 2>&1 &", "echo new >docs/d.md"])
+    assert shell.world.approver.questions == []
+    left = rewound(shell)
+    assert left and {*left} == {"kept, since it may have been changed outside this session"}
+    assert (shell.folder / "docs/d.md").read_bytes() == (template.folder / "docs/d.md").read_bytes()
+    assert not (shell.folder / "many").exists()
+    assert rewound(shell, with_changed=True) == [] and state(shell.folder) == template.state
+
+
+def test_edits_beside_a_command_in_the_background_stay_the_session_s_own(tmp_path: Path) -> None:
+    shell = SandboxedWorld(tmp_path.resolve() / "project")
+    edited = shell.folder / "edited"
+    edited.write_text("before\n")
+
+    def edit() -> None:
+        checkpoints = shell.world.context.checkpoints
+        if checkpoints is not None and checkpoints.recording.unsure:
+            checkpoints.announce(edited)
+            edited.write_text("after\n")
+            checkpoints.finish()
+            (shell.folder / "by the user").touch()
+
+    shell.before_each = edit
+    shell.run(["sleep 0.2 >/dev/null 2>&1 &", "true"])
+    checkpoints = shell.world.context.checkpoints
+    assert checkpoints is not None and edited.read_text() == "after\n"
+    shown = {one.path: one.how for one in differences(checkpoints)}
+    assert (shown["by the user"], shown["edited"]) == ("theirs", "changed")
+    assert len(rewound(shell)) == 1 and edited.read_text() == "before\n"
 
 
 def lines_that_are(outcome: Outcome) -> list[str]:
