@@ -508,8 +508,9 @@ def make_services(
     """Return the services of a run, with nothing slow loaded yet. Raises ConfigError and UsageError."""
     offline = setup.options.offline
     provider = "demo" if offline else setup.config.provider
-    if provider not in PROVIDERS:
-        raise ConfigError(f"unknown provider {provider!r}: use one of {', '.join(PROVIDERS)}")
+    if provider not in PROVIDERS or (provider == "demo" and not offline):
+        named = ", ".join(name for name in PROVIDERS if name != "demo")
+        raise ConfigError(f"unknown provider {provider!r}: use one of {named}, or --offline for the demo")
     model = PROVIDERS[provider](setup)
     cache = None if offline else ModelFactsCache(setup.config.cache_dir / "models.json")
     selection = ModelSelection(model, name=setup.model_name, now=setup.clock.now, cache=cache)

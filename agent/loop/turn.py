@@ -102,7 +102,10 @@ async def _reply(session: Session, context: TurnContext, emit: Emit) -> Reply:
             return await call_model(session, context, emit)
         except PromptTooLong as error:
             attempt += 1
-            emit(Notice(f"the prompt was too long ({error})", "warning"))
+            why = str(error)
+            if error.actual is not None and error.limit is not None:
+                why = f"{error.actual:,} tokens, the limit is {error.limit:,}"
+            emit(Notice(f"the prompt is too long ({why}); compacting", "warning"))
             await compact_reactively(session, context, emit, error, attempt)
 
 

@@ -104,7 +104,8 @@ def render_plainly(text: str, ctx: RenderContext, tab_cells: int = CODE_TAB_CELL
 
 def _on_one_row(text: str, columns: int) -> str:
     """Return the leading clauses of the text that fit into the columns."""
-    while cell_width(text) > columns and (end := max(map(text.rfind, (", ", "; ", ": ", " without ")))) > 0:
+    marks = (", ", "; ", ": ", " (", " without ")
+    while cell_width(text) > columns and (end := max(map(text.rfind, marks))) > 0:
         text = text[:end]
     if text.count("(") > text.count(")"):
         text = text[: text.rfind(" (")]

@@ -425,7 +425,7 @@ def test_an_output_beyond_the_window_is_limited_for_this_reply_and_the_window_is
     with world(["done"], tmp_path) as w:  # the same answer again: nothing is left to limit
         w.server.faults.add(*[rejected(too_large)] * 2)
         w.run()
-        assert any("prompt was too long" in notice.text for notice in w.told(Notice))
+        assert any("the prompt is too long (" in notice.text for notice in w.told(Notice))
 
 
 @pytest.mark.parametrize(

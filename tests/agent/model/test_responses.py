@@ -13,10 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from agent.app import Options
-from agent.app.composition import PROVIDERS, encoders
+from agent.app.composition import PROVIDERS, encoders, make_services
 from agent.app.config import load_config
 from agent.app.setup import RunSetup
-from agent.errors import AuthenticationError, PromptTooLong, RequestRejected, TransientError
+from agent.errors import AuthenticationError, ConfigError, PromptTooLong, RequestRejected, TransientError
 from agent.events import ContextCompacted, Notice, Retrying, TextDelta, ThinkingDelta
 from agent.model.anthropic.request import encode_request
 from agent.model.chat_completions.chat_client import ChatCompletionsModel
@@ -27,7 +27,7 @@ from agent.model.responses.request import encode_responses_request
 from agent.model.responses.stream import ItemReader
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from compact.prices import PriceList
-from tests.agent.commands.controller_run import started
+from tests.agent.commands.controller_run import AllowAll, started
 from tests.agent.loop.world import World, world
 from tests.tables import each_row
 from transcripts.facts import Reply, User
@@ -363,6 +363,10 @@ def test_openai_itself_is_asked_by_responses_and_other_servers_by_chat_completio
     assert setup(tmp_path, MAKEROOM_PROVIDER="openai-responses", OPENAI_MODEL="x").model_name == "x"
     with pytest.raises(AuthenticationError, match="OPENAI_API_KEY"):
         ResponsesModel().connect()
+    for name in ("opnai", "demo"):  # the demo needs what --offline sets up
+        given = setup(tmp_path, MAKEROOM_PROVIDER=name)
+        with pytest.raises(ConfigError, match=r"openai-responses, or --offline for the demo$"):
+            make_services(given, lambda event: None, AllowAll())
 
 
 def test_the_program_works_with_a_server_of_responses(tmp_path: Path) -> None:

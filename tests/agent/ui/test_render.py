@@ -246,6 +246,9 @@ def test_a_compaction_says_what_was_done_where_that_alone_fits() -> None:
     event = events.ContextCompacted(text, "auto", ("c1",), {})
     shown = render_event(event, RenderContext(80, Theme(False, False)))
     assert shown == "[auto compact] 31k -> 14k tokens (-56%): old output was cleared"
+    text = f"{shown} (the server rejected the prompt as too large) without a model call"
+    event = events.ContextCompacted(text, "reactive", ("c1",), {})
+    assert render_event(event, RenderContext(80, Theme(False, False))) == shown
 
 
 def test_a_compaction_is_not_cut_within_parentheses() -> None:
