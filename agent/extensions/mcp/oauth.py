@@ -153,9 +153,13 @@ def _provider(
 
 
 class BrowserAnswer:
-    """Waits for the URL that the browser is redirected to, at the loopback server or from the user."""
+    """Waits for the URL that the browser is redirected to, at the loopback server or from the user.
+
+    Only an answer with the state of the login counts: any page in the browser could send another one first.
+    """
 
     def __init__(self) -> None:
+        self._state: list[str] | None = None
         self.came: asyncio.Future[Mapping[str, list[str]]] = asyncio.get_running_loop().create_future()
         self.redirect = ""
         self._server: asyncio.Server | None = None
@@ -176,11 +180,17 @@ class BrowserAnswer:
         finally:
             writer.close()
 
+    def expect(self, address: str) -> None:
+        """Wait for the answer to the login at a URL."""
+        self._state = parse_qs(urlsplit(address).query).get("state")
+
     def take(self, address: str) -> bool:
         """Take a URL; return whether it is the awaited one."""
         parts = urlsplit(address.strip())
         query = parse_qs(parts.query)
         if parts.path != CALLBACK_PATH or not ({"code", "error"} & set(query)):
+            return False
+        if query.get("state") != self._state:
             return False
         if not self.came.done():
             self.came.set_result(query)
@@ -226,6 +236,7 @@ async def log_in(state_dir: Path, entry: ServerEntry, show: ShowAddress) -> None
     callback = BrowserAnswer()
 
     async def redirect(address: str) -> None:
+        callback.expect(address)
         await show(address, callback.take)
 
     try:

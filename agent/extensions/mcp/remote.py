@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from importlib import import_module
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from tools.web import Unpacker
+from transcripts.wording import shorten
 
 from .entries import ServerEntry
 from .failures import ConnectionLost, NeedsLogin, ServerFailed
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     import httpx2
     from mcp.client._transport import TransportStreams, WriteStream
     from mcp.shared.message import SessionMessage
+
+
+MAX_ERROR_CHARS = 300  # of an error of the library, which may repeat an answer of the server
 
 
 class RemoteConnection:
@@ -107,13 +113,17 @@ class RemoteConnection:
                 self.status = response.status_code
             _limit_body(response)
 
+        async def check(request: httpx2.Request) -> None:
+            if why := why_no_request(str(request.url), self._entry.url):
+                raise httpx2.UnsupportedProtocol(why)
+
         return httpx2.AsyncClient(
             headers={**self._entry.headers, "accept-encoding": "gzip, deflate"},
             # `read` limits the time between two chunks of an answer. The limit of a call is enforced
             # elsewhere.
             timeout=httpx2.Timeout(30.0, read=3_600.0),
             auth=auth,
-            event_hooks={"response": [note]},
+            event_hooks={"request": [check], "response": [note]},
         )
 
     def _take(self, message: dict[str, Any]) -> None:
@@ -152,6 +162,8 @@ class RemoteConnection:
         error = None if owner.cancelled() else owner.exception()
         if error is not None:
             self._why = _error_line(error)
+            if _ends_login(error):
+                self.status = 0  # of the request that needed the login
         if not self._closing:
             if self.status == 404:
                 self.status = 0
@@ -173,6 +185,30 @@ class RemoteConnection:
         """End the connection, without waiting."""
         self._closing = True
         self._owner.cancel()
+
+
+def why_no_request(address: str, server: str) -> str:
+    """Return the reason why a URL that a server names, as for its login, is not requested, else "".
+
+    A server could lead us to services of this machine or its network that it cannot reach itself.
+    """
+    own = urlsplit(server)
+    other = urlsplit(address)
+    if (other.scheme, other.netloc) == (own.scheme, own.netloc):
+        return ""
+    is_near = _is_near(own.hostname or "")
+    if _is_near(other.hostname or "") and not is_near:
+        return f"the server names a private address: {other.hostname}"
+    if other.scheme != "https" and not is_near:
+        return f"the server names an address without TLS: {other.hostname}"
+    return ""
+
+
+def _is_near(host: str) -> bool:
+    """Return whether a host is this machine or an address of its network, by its name alone."""
+    with suppress(ValueError):
+        return not ip_address(host).is_global
+    return host == "localhost" or host.endswith(".localhost")
 
 
 def _limit_body(response: httpx2.Response) -> None:
@@ -215,14 +251,29 @@ def _limit_body(response: httpx2.Response) -> None:
     response.stream = LimitedBody()
 
 
-def _error_line(error: BaseException) -> str:
-    """Return an error of the library in one line; the first one of a group."""
+def _first_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
+    return error
+
+
+def _ends_login(error: BaseException) -> bool:
+    """Return whether an error is the end of a login that has begun, and its text the reason."""
+    import httpx2
+    from mcp.client.auth import OAuthFlowError
+
+    found = _first_error(error)
+    is_ours = isinstance(found, ServerFailed) and not isinstance(found, NeedsLogin)
+    return is_ours or isinstance(found, OAuthFlowError | httpx2.UnsupportedProtocol)
+
+
+def _error_line(error: BaseException) -> str:
+    """Return an error of the library in one line; the first one of a group."""
+    error = _first_error(error)
     text = str(error).strip().partition("\n")[0]
     if text.startswith("[Errno "):  # a number that means nothing to the user
         text = text.partition("] ")[2]
-    return text or type(error).__name__
+    return shorten(text, MAX_ERROR_CHARS) or type(error).__name__
 
 
 def load_library() -> None:

@@ -25,6 +25,7 @@ class OauthServer(ThreadingHTTPServer):
         self.count = 0
         self.packed: bytes | None = None  # the answer to a call, compressed
         self.status = 200  # of that answer
+        self.refusal = ""  # of a login
 
     def new_tokens(self) -> dict[str, Any]:
         self.count += 1
@@ -76,7 +77,8 @@ class Exchange(BaseHTTPRequestHandler):
         if parts.path == "/authorize":
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
             assert query["code_challenge_method"] == "S256" and query["resource"] == f"{base}/mcp"
-            back = urlencode({"code": "the-code", "state": query["state"]})
+            answer = {"error": self.server.refusal} if self.server.refusal else {"code": "the-code"}
+            back = urlencode({**answer, "state": query["state"]})
             return self.answer(302, None, Location=f"{query['redirect_uri']}?{back}")
         return self.answer(405)
 

@@ -15,9 +15,11 @@ import pytest
 from agent.extensions.mcp.entries import read_entry
 from agent.extensions.mcp.failures import ServerFailed
 from agent.extensions.mcp.files import ServerFiles
-from agent.extensions.mcp.oauth import log_in, token_file
+from agent.extensions.mcp.oauth import BrowserAnswer, log_in, token_file
+from agent.extensions.mcp.remote import MAX_ERROR_CHARS, why_no_request
 from agent.extensions.mcp.server import McpServer, ServerLimits
 from agent.extensions.mcp.source import McpServers, McpSetup
+from tests.tables import each_row
 
 from .oauth_server import oauth_server
 
@@ -71,6 +73,54 @@ def test_a_login_is_kept_privately_used_and_refreshed(tmp_path: Path) -> None:
         await source.close()
 
     asyncio.run(run())
+
+
+def test_the_reason_why_a_login_failed_is_told_in_one_short_line(tmp_path: Path) -> None:
+    async def run() -> None:
+        source = source_in(tmp_path)
+        await source.open(tmp_path, {})
+        with oauth_server() as http:
+            server = remote(source, url=f"{http.base}/mcp")
+            http.refusal = "not today " * 100
+            with pytest.raises(ServerFailed, match=r"the login was refused: not today .*…$") as failed:
+                await log_in(tmp_path / "state", server.entry, browse)
+            assert len(str(failed.value)) <= MAX_ERROR_CHARS
+        await source.close()
+
+    asyncio.run(run())
+
+
+def test_only_the_answer_to_the_login_is_taken() -> None:
+    async def run() -> None:
+        answer = BrowserAnswer()
+        answer.expect("https://a.example/authorize?client_id=c&state=s1")
+        others = ["code=x&state=s2", "code=x", "error=denied", "state=s1", "code=x&state=s1&state=s2"]
+        assert not any(answer.take(f"/callback?{each}") for each in others)
+        assert answer.take("http://127.0.0.1:9/callback?code=x&state=s1")
+
+    asyncio.run(run())
+
+
+@each_row(
+    ("server", "address", "why"),
+    [
+        ("https://a.example/mcp", "https://a.example/token", ""),
+        ("https://a.example/mcp", "https://login.example/token", ""),
+        ("http://127.0.0.1:8000/mcp", "http://127.0.0.1:9000/token", ""),
+        ("http://localhost:8000/mcp", "http://login.example/token", ""),
+        ("https://10.1.2.3/mcp", "https://10.1.2.4/token", ""),
+        ("http://a.example/mcp", "http://a.example/token", ""),
+        ("https://a.example/mcp", "http://login.example/token", "an address without TLS: login.example"),
+        ("https://a.example/mcp", "http://169.254.169.254/latest", "a private address: 169.254.169.254"),
+        ("https://a.example/mcp", "https://127.0.0.1:8443/register", "a private address: 127.0.0.1"),
+        ("https://a.example/mcp", "https://[::1]/x", "a private address: ::1"),
+        ("https://a.example/mcp", "http://localhost:2375/x", "a private address: localhost"),
+    ],
+)
+def test_a_server_names_no_address_that_only_this_machine_reaches(
+    server: str, address: str, why: str
+) -> None:
+    assert why_no_request(address, server) == (f"the server names {why}" if why else "")
 
 
 @pytest.mark.sweep
