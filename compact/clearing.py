@@ -63,12 +63,11 @@ class ClearCandidate(Struct, frozen=True):
     gain: int
 
 
-def clear_candidates(folded: Folded, first: int, last: int) -> Iterator[ClearCandidate]:
-    """Yield the results that the model has seen, and long inputs, in messages first..last-1 of the view."""
-    view = folded.view
+def clear_candidates(folded: Folded) -> Iterator[ClearCandidate]:
+    """Yield the results of the view that the model has seen, and its long inputs."""
     seen = folded.last_reply_seq
-    for index in range(first, last):
-        for part in view[index].parts:
+    for index, message in enumerate(folded.view):
+        for part in message.parts:
             if part.tokens < MIN_CLEARED_TOKENS + PLACEHOLDER_TOKENS:
                 continue
             if part.kind is PartKind.RESULT:

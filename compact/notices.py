@@ -49,14 +49,11 @@ def is_announced(made: Sequence[Proposal | Compacted], policy: str) -> bool:
     return bool(policy != "classic" and before - after >= max(MIN_TOLD_TOKENS, MIN_SHARE_TOLD * before))
 
 
-def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = "") -> str:
-    """Describe compactions in one line: the sizes, what was done, whether the model was asked.
-
-    `trigger` overrides that of the proposals.
-    """
+def compaction_notice(proposals: Sequence[Proposal | Compacted]) -> str:
+    """Describe compactions in one line: the sizes, what was done, whether the model was asked."""
     if not proposals:
         return ""
-    name = trigger or proposals[0].trigger
+    name = proposals[0].trigger
     before = proposals[0].report["before"]
     after = proposals[-1].report["after"]
     share = round(100 * (before - after) / before) if before else 0

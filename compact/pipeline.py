@@ -166,7 +166,7 @@ def _clear_all(situation: Situation) -> Proposal | None:
     folded = situation.folded
     target = target_tokens(situation)
     counter = situation.counter
-    found = clear_candidates(folded, 0, len(situation.view))
+    found = clear_candidates(folded)
     made = (placeholder_edit(folded, each.part, each.field, counter) for each in found)
     edits = tuple(edit for edit in made if edit is not None)
     files: tuple[File, ...] = ()

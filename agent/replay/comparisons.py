@@ -69,7 +69,7 @@ class _Clearable(Struct, frozen=True):
 
 def _clearable(situation: Situation) -> Iterator[_Clearable]:
     folded = situation.folded
-    for one in clear_candidates(folded, 0, len(folded.view)):
+    for one in clear_candidates(folded):
         if one.part.seq <= folded.last_reply_seq:
             yield _Clearable(one.index, gain=one.gain, block=(one.part.seq, one.part.index, one.field))
 

@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 
 from agent.events import Emit, Notice
 from agent.model_port import IncomingReply, RequestSettings
-from compact import PriceList, Spending
+from compact import PriceList, Spending, TokenCounter
 from transcripts import (
     Block,
     Closed,
@@ -72,12 +72,6 @@ class RecordWriter(Protocol):
     def close(self) -> None: ...
 
 
-class BlockCounter(Protocol):
-    """Counts the tokens of blocks, one number each."""
-
-    def blocks(self, blocks: tuple[Block, ...]) -> tuple[int, ...]: ...
-
-
 class Session:
     """One conversation.
 
@@ -88,7 +82,7 @@ class Session:
     """
 
     def __init__(
-        self, sid: str, record: RecordWriter, folded: Folded, count: BlockCounter, now: Callable[[], float]
+        self, sid: str, record: RecordWriter, folded: Folded, count: TokenCounter, now: Callable[[], float]
     ) -> None:
         self.sid = sid
         self.folded = folded

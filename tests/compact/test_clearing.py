@@ -39,10 +39,7 @@ def world(*calls):
 
 
 def found(made):
-    return [
-        (each.part.seq, each.field, each.gain)
-        for each in clear_candidates(made.folded, 0, len(made.folded.view))
-    ]
+    return [(each.part.seq, each.field, each.gain) for each in clear_candidates(made.folded)]
 
 
 def placeholder(made, part, field):

@@ -197,9 +197,9 @@ def test_what_was_never_sent_costs_nothing():
     assert "the next call costs" not in compaction_notice([proposed(world, clear(world, 12))])
 
 
-def made(layer, before=167_600, after=999, cost=0.214, cold=False):
+def made(layer, before=167_600, after=999, cost=0.214, cold=False, trigger="auto"):
     report = {"before": before, "after": after, "cold": cold, "predicted_cost_usd": cost}
-    return Compacted(1, 0.0, layer, "auto", (), report=report)
+    return Compacted(1, 0.0, layer, trigger, (), report=report)
 
 
 def test_the_notice_reports_the_sizes_what_was_done_and_whether_the_model_was_asked():
@@ -207,7 +207,7 @@ def test_the_notice_reports_the_sizes_what_was_done_and_whether_the_model_was_as
         "[auto compact] 168k -> 999 tokens (-99%): the model summarized older messages, "
         "the next call costs ~$0.21 more; undo with /uncompact"
     )
-    assert compaction_notice([made("micro", cost=0.004)], "manual") == (
+    assert compaction_notice([made("micro", cost=0.004, trigger="manual")]) == (
         "[manual compact] 168k -> 999 tokens (-99%): old tool output was cleared "
         "without a model call; undo with /uncompact"
     )

@@ -13,23 +13,9 @@ from transcripts.secrets import SecretMasks
 from .inbox import Inbox
 
 if TYPE_CHECKING:
+    from transcripts import RecordsGuard
+
     from .jobs import BackgroundJob
-
-
-class RecordsGuard(Protocol):
-    """Restores our transcripts in the project after commands; used if they are not hidden from commands.
-
-    `before` and `after` are awaited around each command, `later` when one in the background has ended; `busy`
-    is True while others are running. `take_notes` returns the lines for the model so far.
-    """
-
-    async def before(self, busy: bool) -> None: ...
-
-    async def after(self, busy: bool) -> None: ...
-
-    async def later(self, busy: bool) -> None: ...
-
-    def take_notes(self) -> tuple[str, ...]: ...
 
 
 class SessionJobs(Protocol):

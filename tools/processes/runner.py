@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import tools.sandbox  # most of which a session without commands never loads
 from transcripts.wording import shorten
 
-from .command_context import CommandContext, RecordsGuard
+from .command_context import CommandContext
 from .env_filter import hide_own_environment
 from .host_questions import HostQuestions, program_name
 from .jobs import BackgroundJob, CommandRequest
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         SandboxProfile,
         Supervisor,
     )
+    from transcripts import RecordsGuard
 
 DRAIN_LIMIT_S = 0.3  # for output left in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; after that all commands are ended
