@@ -18,9 +18,10 @@ from agent.replay.figures import MARKDOWN_COLUMNS
 from agent.replay.policies import DEFAULT_POLICIES, PRICE_TIERS
 from tests.tables import each_row
 from transcripts.codec import encode_fact
+from transcripts.data_tags import injected
 from transcripts.facts import FACT_TYPES, User
 from transcripts.file_states import RECORD_FOLDERS
-from transcripts.messages import ChannelBlock, ImageBlock, TextBlock, attached, injected
+from transcripts.messages import ChannelBlock, ImageBlock, TextBlock, attached
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -133,6 +133,7 @@ PURE = (
     "agent/shell/word_reader.py",
     "compact/",
     "transcripts/codec.py",
+    "transcripts/data_tags.py",
     "transcripts/edits.py",
     "transcripts/entries.py",
     "transcripts/facts.py",

@@ -7,6 +7,7 @@ from .lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .channel import *
+    from .data_tags import *
     from .edits import *
     from .entries import *
     from .errors import *
@@ -35,6 +36,10 @@ __getattr__ = lazy_door(
     __name__,
     {
         "channel": "Channel",
+        "data_tags": (
+            "DataTag hook_words injected own_words paste_label quoted SKILL_START split_pastes "
+            "unquoted_data with_paste_labels"
+        ),
         "edits": "earliest_seq",
         "entries": "Entry Exchange Prompt",
         "errors": "FromElsewhere SessionInUse StoreError",
@@ -49,13 +54,10 @@ __getattr__ = lazy_door(
         "listing": "ProjectRecords SessionSummary",
         "load": "LazyResults LoadedTranscript read_transcript without_garbage_collection",
         "messages": (
-            "attached Block block_from_json blocks_from_json "
-            "CacheMiss ChannelBlock DataTag "
-            "check_shape hook_words ImageBlock injected "
-            "map_strings own_words paste_label "
-            "quoted RedactedThinkingBlock replace_surrogates blocks_of_user "
-            "SKILL_START split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock "
-            "unquoted_data Usage with_paste_labels without_injected"
+            "attached Block block_from_json blocks_from_json blocks_of_user CacheMiss "
+            "ChannelBlock check_shape ImageBlock map_strings RedactedThinkingBlock "
+            "replace_surrogates TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock "
+            "Usage without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "patches": "PATCH_START file_patches",

@@ -24,7 +24,8 @@ import re
 
 from msgspec import Struct
 
-from .messages import INJECTED_OPENING_TAG, SKILL_OPENING_TAG, Block, ChannelBlock, TextBlock, injected
+from .data_tags import INJECTED_OPENING_TAG, SKILL_OPENING_TAG, injected
+from .messages import Block, ChannelBlock, TextBlock
 
 
 class Channel(Struct, frozen=True):

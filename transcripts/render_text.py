@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 from unicodedata import normalize
 
+from .data_tags import DataTag, split_pastes, unquoted_data, with_paste_labels
 from .facts import Fact, Metadata, Opened, Reply, Result, User, name_of
 from .messages import (
     Block,
-    DataTag,
     ImageBlock,
     RedactedThinkingBlock,
     TextBlock,
@@ -24,10 +24,7 @@ from .messages import (
     ToolUseBlock,
     UnknownBlock,
     blocks_of_user,
-    split_pastes,
     typed_blocks,
-    unquoted_data,
-    with_paste_labels,
     without_added,
     without_injected,
 )

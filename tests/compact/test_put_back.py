@@ -6,9 +6,10 @@ from compact.block_tracker import tracker_of
 from compact.hazards import Cell
 from compact.restoring import FileTouch, PutBackRules
 from tests.tables import each_row
+from transcripts.data_tags import injected
 from transcripts.facts import Clear, Compacted, Fold, Result, Undone
 from transcripts.folding import fold
-from transcripts.messages import TextBlock, ToolUseBlock, injected
+from transcripts.messages import TextBlock, ToolUseBlock
 
 from .worlds import COUNT, World, again
 

@@ -17,16 +17,9 @@ from compact.situation import FoldLimits, replacement_limit
 from compact.user_messages import directives_within, request_within, user_messages
 from tests.narrowing import present
 from tests.tables import each_row
+from transcripts.data_tags import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, DataTag
 from transcripts.facts import Opened, Result
-from transcripts.messages import (
-    INJECTED_CLOSING_TAG,
-    INJECTED_OPENING_TAG,
-    ChannelBlock,
-    DataTag,
-    ImageBlock,
-    TextBlock,
-    ToolUseBlock,
-)
+from transcripts.messages import ChannelBlock, ImageBlock, TextBlock, ToolUseBlock
 
 from .worlds import COUNT, World
 

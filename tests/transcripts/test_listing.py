@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from agent.menus import session_line
 from transcripts import listing
 from transcripts.codec import encode_fact
+from transcripts.data_tags import quoted
 from transcripts.errors import AmbiguousSession, NoSuchSession
 from transcripts.facts import Closed, Fact, Metadata, Opened, Reply, User
 from transcripts.listing import MAX_END_BYTES, ProjectRecords
-from transcripts.messages import Block, ImageBlock, TextBlock, quoted
+from transcripts.messages import Block, ImageBlock, TextBlock
 from transcripts.render_text import session_title
 from transcripts.secrets.masking import SecretMasks
 from transcripts.session_lock import RECORDS_FOLDER

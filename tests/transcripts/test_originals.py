@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from tests.narrowing import narrow
 from transcripts.codec import encode_fact
+from transcripts.data_tags import injected
 from transcripts.facts import (
     Clear,
     Compacted,
@@ -22,7 +23,7 @@ from transcripts.facts import (
 )
 from transcripts.folding import Folded, fold
 from transcripts.load import read_transcript
-from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, injected
+from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 from transcripts.originals import MAX_FACT_CHARS, Originals
 from transcripts.search import filling
 from transcripts.session_lock import RECORDS_FOLDER

@@ -13,8 +13,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from ..data_tags import ADDED_TAGS
 from ..facts import Result
-from ..messages import ADDED_TAGS, ToolUseBlock
+from ..messages import ToolUseBlock
 from ..render_text import format_age
 from ..storage.disk import read_regular
 from ..wording import shorten

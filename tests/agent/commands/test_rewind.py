@@ -17,9 +17,10 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says, thinks
 from tools.processes.inbox import Inbox
 from tools.processes.runner import command_runner
+from transcripts.data_tags import DataTag, quoted
 from transcripts.facts import User
 from transcripts.folding import fold
-from transcripts.messages import DataTag, TextBlock, quoted
+from transcripts.messages import TextBlock
 
 from .controller_run import ControllerRun, ScriptedChooser, run_controller
 

@@ -20,8 +20,9 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tools import write
 from tools.base import Access
+from transcripts.data_tags import hook_words, injected
 from transcripts.facts import Result
-from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock, hook_words, injected
+from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock
 
 ACT = Answer((calls("act", words="make"),))
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -43,9 +43,10 @@ from tests.strict_api.reply import calls, says
 from tests.tables import each_row
 from tools import ask_user, exit_plan
 from tools.base import ToolResult, text_result
+from transcripts.data_tags import hook_words
 from transcripts.facts import Clear, Compacted, Failed, RequestSent, User
 from transcripts.folding import fold
-from transcripts.messages import ChannelBlock, TextBlock, hook_words
+from transcripts.messages import ChannelBlock, TextBlock
 from transcripts.secrets.masking import SecretMasks
 
 from .test_background_summary import is_summary_request

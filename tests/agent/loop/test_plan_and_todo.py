@@ -29,10 +29,11 @@ from tests.tables import each_row
 from tools import exit_plan, todo
 from tools.base import ToolResult, text_result
 from tools.processes.inbox import Inbox
+from transcripts.data_tags import injected, quoted
 from transcripts.entries import Prompt
 from transcripts.facts import Opened, Reply, Result, User
 from transcripts.folding import fold
-from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock, injected, quoted
+from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock
 
 from .world import World, world
 

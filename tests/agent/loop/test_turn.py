@@ -35,8 +35,9 @@ from tools.base import ToolCall, ToolError, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
 from tools.processes.runner import command_runner
 from tools.sandbox import SandboxLevel
+from transcripts.data_tags import injected
 from transcripts.facts import Compacted, Fold, Reply, RequestSent, Result, Started, User
-from transcripts.messages import TextBlock, injected
+from transcripts.messages import TextBlock
 
 from .world import world
 

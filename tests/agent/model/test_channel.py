@@ -20,19 +20,9 @@ from tests.agent.loop.world import world
 from tests.strict_api.server import Fault
 from tests.tables import each_row
 from transcripts.channel import Channel
+from transcripts.data_tags import ATTACHED_LINE, DataTag, injected, quoted
 from transcripts.facts import RequestSent
-from transcripts.messages import (
-    ATTACHED_LINE,
-    Block,
-    ChannelBlock,
-    DataTag,
-    ImageBlock,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    injected,
-    quoted,
-)
+from transcripts.messages import Block, ChannelBlock, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.view import Message, Part, PartKind
 
 TAG = "7f3a21"

@@ -16,9 +16,10 @@ from agent.session.session import Session
 from agent.session.session_replay import MAX_ANSWER_CHARS, MAX_RECENT_CALLS, MAX_RECENT_CHARS, show_replayed
 from compact.tokens import TokenCounter
 from tools.bash import TOOL as BASH
+from transcripts.data_tags import ATTACHED_LINE, injected, quoted
 from transcripts.facts import Clear, Reply, Result, User
 from transcripts.folding import Folded
-from transcripts.messages import ATTACHED_LINE, Block, TextBlock, ToolUseBlock, injected, quoted
+from transcripts.messages import Block, TextBlock, ToolUseBlock
 
 TOOLS = {"bash": BASH}
 

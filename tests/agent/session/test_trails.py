@@ -19,10 +19,11 @@ from tests.narrowing import present
 from tests.tables import each_row
 from tools.processes.inbox import Inbox
 from transcripts.channel import Channel
+from transcripts.data_tags import injected
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Fact, Metadata, Opened, Reply, Result, Rewound, User
 from transcripts.folding import Folded, fold
-from transcripts.messages import Block, ChannelBlock, TextBlock, ToolUseBlock, injected
+from transcripts.messages import Block, ChannelBlock, TextBlock, ToolUseBlock
 from transcripts.store import Store
 
 TAG = "7f3a21"

@@ -36,8 +36,9 @@ from agent.ports import (  # noqa: E402
 from agent.ui import approval, question_form  # noqa: E402
 from agent.ui.repl import run_repl  # noqa: E402
 from tools.base import Access  # noqa: E402
+from transcripts.data_tags import split_pastes  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
-from transcripts.messages import TextBlock, split_pastes  # noqa: E402
+from transcripts.messages import TextBlock  # noqa: E402
 
 DIFF = """--- a/calc.py
 +++ b/calc.py
