@@ -21,7 +21,8 @@ REQUEST = 4
 WISH = 3
 FACT = 2
 REST = 1  # weights of sentences, the heaviest first
-MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech, and weighs least
+NOTHING = 0  # of lines of programs and logs, and of other text that is not speech
+MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech
 MAX_ABBREVIATION_CHARS = 12  # before a full stop that may belong to it
 MIN_WRAP_CHARS = 40  # of a line that a line with a capital may continue
 MAX_SEARCHED_CHARS = 200_000  # of one text; typed text is shorter
@@ -96,7 +97,7 @@ class Sentence(Struct, frozen=True):
 
 @lru_cache(maxsize=8_192)  # a long session has thousands of prompts, each weighed several times
 def weighed_sentences(text: str) -> tuple[Sentence, ...]:
-    """Return the sentences of a user's text, in order, each with its weight from REST to LASTING."""
+    """Return the sentences of a user's text, in order, each with its weight from NOTHING to LASTING."""
     return tuple(
         Sentence(start, end=end, weight=max(_weight(each, code) for each in _readings(text, start, end)))
         for start, end, code in sentences(text)
@@ -119,7 +120,7 @@ def _readings(text: str, start: int, end: int) -> list[str]:
 def _weight(sentence: str, code: bool) -> int:
     """Weigh how firmly a sentence of a user binds later work."""
     if code or len(sentence) > MAX_SENTENCE_CHARS or not _SPOKEN_WORD.search(sentence):
-        return REST
+        return NOTHING
     if has("takes_back", sentence) and not sentence.endswith("?"):
         return LASTING  # otherwise the model would only see a rule that was withdrawn
     imperative = _is_imperative(sentence)
@@ -211,8 +212,9 @@ def is_foreign(sentence: str) -> bool:
     words = spoken_words(sentence)
     if sum(1 for char in sentence if char > "\u024f" and char.isalpha()) > len(sentence) // 8:
         return True
-    english = sum(word in closed_class("english") for word in words)
     accented = any("\u00c0" <= char <= "\u024f" for char in sentence)
+    # "a" is a word of many languages.
+    english = sum(word in closed_class("english") and not (accented and word == "a") for word in words)
     foreign = sum(word in closed_class("foreign") for word in words) + accented
     return foreign > english and (foreign >= 2 or (len(words) >= 3 and not english))
 

@@ -45,12 +45,22 @@ def local_summary_text(local_summary: LocalSummary, counter: TokenCounter, limit
     for title, lines, share in (
         ("Open errors", local_summary.errors.values(), 0.08),
         ("Commands with their last results", _commands(local_summary), 0.15),
-        (CLOSINGS_TITLE, [f"{text} ({ident})" for text, ident in local_summary.closings], 0.20),
+        (
+            CLOSINGS_TITLE,
+            [f"{text} ({ident})" for text, ident in _last_of_each(local_summary.closings)],
+            0.20,
+        ),
     ):
         kept, used = _fitting(title, _newest(lines), counter, min(left, int(limit * share)))
         sections.extend(_section(title, kept if title != CLOSINGS_TITLE else kept[::-1]))
         left -= used
     return "\n".join(sections)
+
+
+def _last_of_each(closings: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the (text, id) of each text where it occurs last."""
+    last = {text: at for at, (text, _) in enumerate(closings)}
+    return [closings[at] for at in sorted(last.values())]
 
 
 def _files_changed(local_summary: LocalSummary) -> dict[str, str]:

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr, replace
 from transcripts import Edit, Folded, Usage, View, own_words
 
 from .cache_use import cache_used
-from .directives import FACT, LASTING, REST, is_errand, weighed_sentences
+from .directives import FACT, LASTING, NOTHING, REST, Sentence, is_errand, weighed_sentences
 from .estimate import Calibration
 from .local_summary import LocalSummary
 from .prices import Prices
@@ -42,6 +42,9 @@ class RestoredFiles(Struct, frozen=True):
     tokens: int = 0
 
 
+MIN_STATEMENT_SPACES = 3  # of a sentence that says something although it binds nothing
+
+
 class UserBlock(Struct):
     """A block of a user message: its recall id, text and tokens, and the forms in which it can be shown.
 
@@ -57,16 +60,20 @@ class UserBlock(Struct):
     sentences: list[tuple[int, str]] | None = None
 
     def weighed(self) -> list[tuple[int, str]]:
-        """Return (weight, sentence) of each sentence that is more than small talk; errands weigh least."""
+        """Return (weight, sentence) of each sentence that is more than small talk; errands weigh nothing."""
         if self.sentences is None:
-            sentences = weighed_sentences(own_words(self.text))
-            spans = ((each.weight, self.text[each.start : each.end]) for each in sentences)
-            self.sentences = [
-                (REST if weight < LASTING and is_errand(text) else weight, text)
-                for weight, text in spans
-                if weight >= FACT
-            ]
+            weighed = map(self._weighed, weighed_sentences(own_words(self.text)))
+            self.sentences = [each for each in weighed if each is not None]
         return self.sentences
+
+    def _weighed(self, sentence: Sentence) -> tuple[int, str] | None:
+        """Return (weight, sentence), None for small talk and for what is not speech."""
+        text = self.text[sentence.start : sentence.end]
+        errand = sentence.weight < LASTING and is_errand(text)
+        if sentence.weight >= FACT:
+            return NOTHING if errand else sentence.weight, text
+        says_something = sentence.weight == REST and not errand and text.count(" ") >= MIN_STATEMENT_SPACES
+        return (REST, text) if says_something else None
 
     def is_talk(self, most: int) -> bool:
         """Return whether it has at most `most` tokens and says nothing that matters once it is answered."""
@@ -75,7 +82,7 @@ class UserBlock(Struct):
     def tells(self) -> bool:
         """Return whether it is more than errands and a few words."""
         sentences = (self.text[each.start : each.end] for each in weighed_sentences(own_words(self.text)))
-        return any(each.count(" ") >= 3 and not is_errand(each) for each in sentences)
+        return any(each.count(" ") >= MIN_STATEMENT_SPACES and not is_errand(each) for each in sentences)
 
 
 class WorkedOut(Struct, frozen=True):

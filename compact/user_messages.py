@@ -16,7 +16,7 @@ from transcripts import Entry, Exchange, ImageBlock, TextBlock, own_words
 from transcripts.patterns import lazy_pattern
 
 from .clearing import GAP, call_label, on_short_line, with_sentences
-from .directives import FACT, ITEM_START, LASTING, REQUEST, WISH, has, spoken_words, weighed_sentences
+from .directives import FACT, ITEM_START, LASTING, REQUEST, REST, WISH, has, spoken_words, weighed_sentences
 from .invariants import open_prompts
 from .situation import Situation, UserBlock
 
@@ -47,13 +47,15 @@ WHOLE_FORM = Form(CAPPED, WISH)
 FORMS = (
     WHOLE_FORM,
     Form(CAPPED, REQUEST),
+    Form(HEAD_TOKENS, weight=REST, whole=TYPED_TOKENS),
     Form(HEAD_TOKENS, weight=FACT, whole=TYPED_TOKENS),
     Form(HEAD_TOKENS, weight=WISH, whole=TYPED_TOKENS),
     Form(HEAD_TOKENS, WISH),
 )
 SHORTEST_FORM = Form(SHORT_HEAD_TOKENS, WISH)
 ENDS_ONLY = Form(CAPPED, LASTING + 1)
-LINE_FRAME_TOKENS = 8  # of the list mark and the id of a sentence
+LINE_FRAME_TOKENS = 8  # of the list mark and the id of a message
+GAP_TOKENS = 3  # between two of its sentences
 MAX_OWN_COMMAND_TOKENS = 200  # of a command that the user ran, with its output
 PLAIN_CHARS = 110  # of a rule that a user types, at most
 CHARS_PER_MARK = 20  # of a sentence that is typed, at least
@@ -61,6 +63,8 @@ HIGHEST_RANK = 2 * LASTING + 2  # of a sentence that withdraws an earlier one
 RARE_COUNT = 4  # sentences with a rare word, at most
 SHARED_WORDS = 2  # rare words that two sentences on the same subject have in common, at least
 MIN_SUBJECT_CHARS = 4  # of a word that names a subject
+SUBJECT_CHARS = 5  # of its beginning, by which it is recognized with other endings
+FIRST_UNSPACED = "\u2e80"  # from here on are the scripts of Chinese, Japanese and Korean
 _MARKUP = lazy_pattern(r"[`|/\\#*_{}<>=→\[\]&;]")
 CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is omitted
 
@@ -94,12 +98,8 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
         ("", 0) if at in small_talk else _form(situation, block, level) for at, block in enumerate(older)
     ]
     left = room - sum(tokens for _, tokens in shown)
-    for better in (FORMS[max(0, FORMS.index(level) - 1)], WHOLE_FORM):
-        for at in range(len(older) - 1, -1, -1):
-            text, tokens = _form(situation, older[at], better)
-            if at not in small_talk and 0 < tokens - shown[at][1] <= left:
-                left -= tokens - shown[at][1]
-                shown[at] = (text, tokens)
+    longer = [at for at in range(len(older)) if at not in small_talk]
+    left = _lengthen(situation, older, shown, longer, FORMS[: FORMS.index(level)], left)
     for at in sorted(small_talk, key=lambda at: (older[at].tells(), at), reverse=True):
         text, tokens = _form(situation, older[at], WHOLE_FORM)
         if (left := left - tokens) < 0:
@@ -110,6 +110,27 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     for at in sorted(stay):
         shown.insert(at, (stay[at], 1))
     return "\n".join([*note, *(text for text, tokens in shown if tokens)])
+
+
+def _lengthen(
+    situation: Situation,
+    blocks: Sequence[UserBlock],
+    shown: list[tuple[str, int]],
+    places: Sequence[int],
+    forms: Sequence[Form],
+    room: int,
+) -> int:
+    """Show the blocks at these places in a milder form while there is room; return the room that is left.
+
+    All get a milder form before one gets a still milder one, the newest first.
+    """
+    for form in reversed(forms):
+        for at in reversed(places):
+            text, tokens = _form(situation, blocks[at], form)
+            if 0 < tokens - shown[at][1] <= room:
+                room -= tokens - shown[at][1]
+                shown[at] = (text, tokens)
+    return room
 
 
 def _talk_note(blocks: Sequence[UserBlock], talk: set[int]) -> list[str]:
@@ -157,7 +178,7 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
     weighed = _said(situation, blocks)
     parts = [0] * len(blocks)
     for each in weighed:
-        parts[each.block] += each.tokens
+        parts[each.block] += each.tokens + (0 if parts[each.block] else LINE_FRAME_TOKENS)
     wanted = sum(parts)
     left = room - CUT_NOTE_TOKENS
     first = len(blocks)
@@ -174,8 +195,11 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
         lines.append(f"- {GAP.join(each.text for each in sentences)} ({blocks[block].ident})")
     note = OMITTED_BUT_SENTENCES if lines else OMITTED_MESSAGES
     ids = f"{blocks[0].ident} to {blocks[max(0, first - 1)].ident}"
-    shown = [_form(situation, block, SHORTEST_FORM)[0] for block in blocks[first:]]
-    return [*([note.format(count=first, ids=ids)] if first else []), *lines, *shown]
+    left -= situation.counter.text("\n".join(lines))
+    newest = blocks[first:]
+    shown = [_form(situation, block, SHORTEST_FORM) for block in newest]
+    _lengthen(situation, newest, shown, range(len(newest)), FORMS, left)
+    return [*([note.format(count=first, ids=ids)] if first else []), *lines, *(text for text, _ in shown)]
 
 
 class Said(Struct, frozen=True):
@@ -200,7 +224,7 @@ def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
             place,
             block=at,
             text=line,
-            tokens=situation.counter.text(line) + LINE_FRAME_TOKENS,
+            tokens=situation.counter.text(line) + GAP_TOKENS,
             rank=_rank(weight, line),
             words=_subjects(line),
         )
@@ -211,8 +235,14 @@ def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
 
 @lru_cache(maxsize=4_096)
 def _subjects(line: str) -> frozenset[str]:
-    """Return the words of a sentence that may name its subject."""
-    return frozenset(word for word in spoken_words(line) if len(word) >= MIN_SUBJECT_CHARS)
+    """Return the beginnings of the words of a sentence that may name its subject, whatever their endings.
+
+    Of scripts without spaces, each pair of characters is one.
+    """
+    words = [word for word in spoken_words(line) if len(word) >= MIN_SUBJECT_CHARS or word > FIRST_UNSPACED]
+    beginnings = {word[:SUBJECT_CHARS] for word in words if word < FIRST_UNSPACED}
+    pairs = {word[at : at + 2] for word in words if word > FIRST_UNSPACED for at in range(len(word) - 1)}
+    return frozenset(beginnings | pairs)
 
 
 @lru_cache(maxsize=4_096)
@@ -242,6 +272,7 @@ def _that_fit(said: Sequence[Said], room: int) -> list[Said]:
             about.setdefault(word, []).append(each)
     rare = {word: found for word, found in about.items() if 1 < len(found) <= RARE_COUNT}
     kept = dict[int, Said]()
+    shown = set[int]()  # the blocks of the kept sentences
     for each in sorted(said, key=lambda each: (-each.rank, each.tokens, -each.at)):
         if each.tokens > room and each.at not in kept:
             continue  # nor does it fit with what comes with it
@@ -250,10 +281,12 @@ def _that_fit(said: Sequence[Said], room: int) -> list[Said]:
         group = {other.at: other for other in beside if shared[other.at] >= SHARED_WORDS}
         group[each.at] = each
         new = {at: one for at, one in group.items() if at not in kept}
-        tokens = sum(one.tokens for one in new.values())
+        blocks = {one.block for one in new.values()} - shown
+        tokens = sum(one.tokens for one in new.values()) + LINE_FRAME_TOKENS * len(blocks)
         if tokens <= room:
             room -= tokens
             kept |= new
+            shown |= blocks
     return [kept[at] for at in sorted(kept)]
 
 

@@ -6,6 +6,7 @@ from compact.commitments import commitments
 from compact.directives import (
     FACT,
     LASTING,
+    NOTHING,
     REQUEST,
     REST,
     WISH,
@@ -145,6 +146,8 @@ DECIDED = (
     "The page size stays at 50 as you requested.",
 )
 GIVEN_UP = (
+    "Memory-mapping it was no faster, so I took it out again.",
+    "We looked at Kafka; too heavy for one consumer.",
     "I'm dropping the regex idea: it is far too slow on the big file.",
     "Ruled out: Celery (needs a broker).",
     "**Rejected:** websockets, because the proxy cuts them.",
@@ -387,6 +390,9 @@ PROMISED = (
 # The user takes back, sets right or permits.
 TAKEN_BACK = (
     "Forget what I said about tabs, 4 spaces are fine again.",
+    "The payment sandbox is up, tests can hit it now.",
+    "The Windows build is back in scope.",
+    "We lifted the ban on new dependencies.",
     "oh and I take back the no new dependencies thing, httpx is fine",
     "The billing freeze is over by the way, migrations can run again.",
     "You may touch billing again.",
@@ -528,6 +534,7 @@ NOT_TAKEN_BACK = (
     "The index is off by one.",
     "The limit is off by one.",
     "The tests pass now.",
+    "I can see the error now.",
     "The correction of the index is in a.py.",
     "The loop is over all rows.",
     "It works fine now.",
@@ -691,9 +698,14 @@ def weighed(text):
         ("Short answers.", WISH),
         ("The fewer dependencies the better.", WISH),
         ("Why is it slow?", WISH),
+        ("A migrációkat csak én futtatom.", WISH),
+        ("First the parser, then the CLI.", WISH),
+        ("The release is on Friday at noon.", WISH),
+        ("Done means: the changelog is updated.", WISH),
+        ("The run failed on Friday.", REST),
         ("- Removed the old comment", REST),
         ("- untouched vendor folder", WISH),
-        ("[Request interrupted by user]", REST),
+        ("[Request interrupted by user]", NOTHING),
         ("Never pass secrets.", LASTING),
         ("You must never exceed 50 requests.", LASTING),
         ("I don't think the parser is the reason, the store never gets there.", FACT),
@@ -702,8 +714,8 @@ def weighed(text):
         ("The cache has 40 rows.", FACT),
         ("The parser reads tokens from the stream.", REST),
         ("The test is red.", REST),
-        ("12.", REST),
-        ("word " * 130, REST),
+        ("12.", NOTHING),
+        ("word " * 130, NOTHING),
     ],
 )
 def test_a_sentence_weighs_by_what_it_binds(sentence, weight):
@@ -799,9 +811,9 @@ def test_sentences_of_languages_without_spaces_are_distinguished():
     ],
 )
 def test_programs_and_logs_bind_nothing(line):
-    assert weighed(line) == [(line, REST)] or weighed(line) == [(line.strip(), REST)]
+    assert weighed(line) == [(line, NOTHING)] or weighed(line) == [(line.strip(), NOTHING)]
     assert weighed(f"```\nNever push\n```\n{line}\nUse it.")[-1] == ("Use it.", REQUEST)
-    assert weighed(f"```\nNever push\n```\n{line}")[1] == ("Never push", REST)
+    assert weighed(f"```\nNever push\n```\n{line}")[1] == ("Never push", NOTHING)
 
 
 @each_row("line", CODE_LIKE_CONSTRAINTS)

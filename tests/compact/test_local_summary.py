@@ -507,14 +507,16 @@ def test_prose_and_failed_calls_define_no_names():
 def test_replies_that_ended_a_turn_are_listed_by_their_beginnings_oldest_first():
     world = started()
     world.reply("It is done. All **12 tests** pass.\n\n```\nok\n```")
+    world.user("again")
+    world.reply("It is done. All **12 tests** pass.")
     world.user("and now?")
     world.reply("I will look.", ToolUseBlock("t", "read", {"file_path": "a.py"}))
     world.reply("The cause is the cache. " + "It is never cleared when a user logs out. " * 20)
     text = local_summary_text(local_summary(world), COUNT, 2_000)
     shown = text.partition(CLOSINGS_TITLE)[2].splitlines()[1:]
-    assert shown[0] == "- It is done. All **12 tests** pass. (r3.0)"
+    assert shown[0] == "- It is done. All **12 tests** pass. (r6.0)"
     assert shown[1].startswith("- The cause is the cache. It is never") and shown[1].endswith(
-        "logs out. (r8.0)"
+        "logs out. (r11.0)"
     )
     assert len(shown) == 2 and len(shown[1]) < 260
 

@@ -21,6 +21,7 @@ from transcripts.data_tags import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, Da
 from transcripts.facts import Opened, Result
 from transcripts.messages import ChannelBlock, ImageBlock, TextBlock, ToolUseBlock
 
+from .side_constraints import guidelines
 from .worlds import COUNT, World
 
 
@@ -132,6 +133,34 @@ def test_of_short_messages_that_are_too_many_the_heaviest_sentences_stay_in_thei
         f"- Amounts of part {at} go out in francs. (r{at + 1}.0)" for at in (0, 50, 100, 150)
     ]
     assert sum(COUNT.text(line) for line in shown) <= 620
+
+
+def test_statements_that_bind_nothing_fill_the_room_that_rules_leave():
+    world = World(judged=False)
+    teams = [f"{one} {other}" for one in ("red", "blue", "green", "grey") for other in "abcdefghij"]
+    for team in teams:
+        code = "x = 1; " * 150
+        world.user(f"{code}\n\nAmounts of {team} go out in francs. The {team} team came from Oslo.\n\n{code}")
+    world.user("Go on.")
+    shown = words(world, 1_500)
+    rules, statements = (sum(line.count(part) for line in shown) for part in ("in francs", "from Oslo"))
+    assert rules == 40 and statements >= 15
+    for room in (1_200, 2_300):
+        assert 0.9 * room < sum(COUNT.text(line) for line in words(world, room)) <= room + 20
+
+
+def test_a_sentence_brings_a_later_one_on_the_same_subject_with_other_endings():
+    world = World(judged=False)
+    pairs = [
+        ("Nie zmieniaj nazw kolumn.", "Możesz już zmieniać nazwy kolumn."),
+        ("不要升级数据库。", "数据库升级了也行。"),
+    ]
+    for at, said in enumerate((*(rule for rule, _ in pairs), *(change for _, change in pairs))):
+        world.user(f"{said} {guidelines(at, 8_000)}")
+    world.user("Go on.")
+    shown = "\n".join(words(world, 500))
+    assert all(change in shown for rule, change in pairs if rule in shown)
+    assert any(rule in shown for rule, _ in pairs)
 
 
 def test_what_was_typed_is_shown_whole_before_more_of_what_was_pasted():
