@@ -150,7 +150,7 @@ def read_page(
             if (page := _notebook_page(path, data, shown, min(max_bytes, MAX_WINDOW_BYTES))) is not None:
                 return page
             os.lseek(descriptor, 0, os.SEEK_SET)
-        if head.startswith(PDF_MARK) and state.st_size <= MAX_PDF_BYTES:
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n\0").startswith(PDF_MARK) and state.st_size <= MAX_PDF_BYTES:
             data = read_at_most(descriptor, MAX_PDF_BYTES)
             return read_pdf(path, data, wanted, max_bytes, abandoned)
         wanted = wanted or (1, MAX_WINDOW_LINES)

@@ -38,7 +38,7 @@ from .size_errors import find_size_error, is_rate_limit
 MAX_ERROR_BODY_CHARS = 65_536  # of an error; the rest is not matched
 MAX_ERROR_LINE_CHARS = 300
 MAX_ANSWER_QUOTE_CHARS = 160
-_BLOCK_PATH = lazy_pattern(r"messages\.(\d{1,9})\.content\.(\d{1,9})\b")
+_BLOCK_PATH = lazy_pattern(r"/?messages[./\[](\d{1,9})\]?[./]content[./\[](\d{1,9})\b")
 _TRANSIENT_TYPES = {
     "rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error",
     "server_error", "internal_server_error", "InternalServerError", "rate_limit_exceeded",
@@ -120,6 +120,8 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
         return ModelNotFound(f"{text} (check the model's name and {names.url}{place})")
     if status == 400 and (places := _rejected_places(body)):
         return BlockRejected(text, places)
+    if status == 400 and code.startswith("image_"):
+        return BlockRejected(text)
     if {code, kind} & _SPEND_LIMIT_CODES or "API usage limits" in message:
         return RequestRejected(text)
     tries = 1 if headers.get("x-should-retry") == "false" else None

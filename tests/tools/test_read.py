@@ -446,6 +446,11 @@ def test_a_damaged_pdf_is_read_or_refused_with_a_remedy(files: FileSession, at: 
         assert "[a PDF document: text of page 1 of 1;" in shown
 
 
+def test_a_pdf_may_begin_with_blank_lines(files: FileSession):
+    files.put("f.pdf", b"\xef\xbb\xbf\r\n\n" + pdf_document("Chapter 1"))
+    assert "[a PDF document: text of page 1 of 1" in files.do("read", file_path="f.pdf")
+
+
 def test_a_pdf_with_a_password_is_refused(files: FileSession):
     import pypdf
 

@@ -54,8 +54,8 @@ async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T
         return await in_daemon_thread(timeout_s, work)
     except FileSystemSilent:
         raise FileError(
-            f"The file system did not respond within {timeout_s:g} s.\n"
-            "It may be a dead network mount, or an endless file. Tell the user, or continue without it."
+            f"The file system did not respond in time: this waited {timeout_s:g} s for it.\n"
+            "It may be slow, a dead network mount, or an endless file. Tell the user, or continue without it."
         ) from None
     except WorkTooLong:
         raise FileError(

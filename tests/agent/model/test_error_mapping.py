@@ -91,11 +91,21 @@ def test_a_bad_image_names_its_block() -> None:
 
 def test_images_that_are_too_large_are_named_in_the_details() -> None:
     paths = ["messages.0.content.1", "messages.4.content.2.content.0", "system.0", None]
+    assert places_of_large_images(paths) == ((0, 1), (4, 2))
+    assert places_of_large_images(["messages[3].content[0].source", "/messages/2/content/1"]) == (
+        (3, 0),
+        (2, 1),
+    )
+    assert places_of_large_images(["$.images[0]"]) == ()  # the newest image is taken then
+
+
+def places_of_large_images(paths: list[Any]) -> tuple[tuple[int, int], ...]:
     details = {"error_code": "image_dimensions_too_large", "max_side_length_pixels": 2000, "paths": paths}
     message = "At least one of the image dimensions exceed max allowed size for many-image requests"
     body = {"type": "error", "error": {"type": INVALID, "message": message, "details": details}}
     found = map_error(400, json.dumps(body), {}, now=0.0, names=NAMES)
-    assert isinstance(found, BlockRejected) and found.places == ((0, 1), (4, 2))
+    assert isinstance(found, BlockRejected)
+    return tuple(found.places)
 
 
 @each_row(
