@@ -119,6 +119,72 @@ PRINTED = {
     "kinit me <<< S3cretPw99": "S3cretPw99",
 }
 
+_MIXED, _HEX = "x1Y2z3A4b5C6" * 8, "0a1b2c3d4e5f" * 12
+_UUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+# Keys of services, cut to the length that their issuers document.
+ISSUED = [
+    *("csk-" + _MIXED[:48], "tgp_v1_" + _MIXED[:43], "nvapi-" + _MIXED[:64], "pcsk_" + _MIXED[:60]),
+    *(
+        f"lsv2_pt_{_HEX[:32]}_{_HEX[:10]}",
+        "tvly-dev-" + _MIXED[:32],
+        "jina_" + _MIXED[:60],
+        "fc-" + _HEX[:32],
+    ),
+    *(
+        "sk_" + _HEX[:48],
+        "sk_prod_" + _MIXED[:64],
+        "fw_" + _MIXED[:24],
+        "pa-" + _MIXED[:43],
+        "rpa_" + _MIXED[:46],
+    ),
+    *(
+        "sgp_" + _HEX[:40],
+        "e2b_" + _HEX[:40],
+        "bb_live_" + _MIXED[:27],
+        "wandb_v1_" + _MIXED,
+        "KGAT_" + _HEX[:32],
+    ),
+    *(
+        "vercel_blob_rw_" + _MIXED[:40],
+        "vcp_" + _MIXED[:24],
+        "sb_secret_" + _MIXED[:31],
+        "napi_" + _MIXED[:50],
+    ),
+    *(f"re_{_MIXED[:8]}_{_MIXED[:24]}", f"xkeysib-{_HEX[:64]}-{_MIXED[:16]}", "phx_" + _MIXED[:43]),
+    *("HRKU-" + _UUID, "rnd_" + _MIXED[:28], "nfp_" + _MIXED[:36], f"CCIPAT_{_MIXED[:22]}_{_HEX[:40]}"),
+    *("bkua_" + _HEX[:40], "squ_" + _HEX[:40], "CFPAT-" + _MIXED[:43], "shippo_live_" + _HEX[:40]),
+    *("duffel_live_" + _MIXED[:43], "pnu_" + _MIXED[:36], "rdme_" + _HEX[:70], "polar_oat_" + _MIXED[:43]),
+    *(
+        "unkey_" + _MIXED[:22],
+        "signkey-prod-" + _HEX[:64],
+        "tr_prod_" + _MIXED[:20],
+        "secret-live-" + _MIXED[:40],
+    ),
+    *("fio-u-" + _MIXED[:64], "mdb_sa_sk_" + _MIXED[:40], "sq0csp-" + _MIXED[:43], "glc_eyJ" + _MIXED[:50]),
+    *("ops_eyJ" + _MIXED, f"sk.eyJ{_MIXED[:20]}.{_MIXED[:22]}", "FlyV1 fm2_" + _MIXED, "ABSK" + _MIXED[:92]),
+    *("bedrock-api-key-" + _MIXED, "AQ.Ab8RN6" + _MIXED[:44], "1//0g" + _MIXED[:60], "AQVN" + _MIXED[:36]),
+    *("EAAA" + _MIXED[:60], f"access_token$production${_HEX[:16]}${_HEX[:32]}", "access-production-" + _UUID),
+    *("pat-na1-" + _UUID, "sdk-" + _UUID, "api-" + _UUID, f"xapp-1-A012345678-1234567890123-{_HEX[:64]}"),
+    *(
+        "IGQVJ" + _MIXED,
+        "sl.u." + _MIXED,
+        "dt0c01." + "ABCDEFGH" * 3 + "." + "ABCD2345" * 8,
+        "EZAK" + _MIXED[:54],
+    ),
+    *("ATBB" + _MIXED[:32], "AKCp8" + _MIXED[:68], "cmVmdGtuOjAxOj" + _MIXED[:50], "A" * 21 + _MIXED[:80]),
+    *("a1B2c3D4:APA91b" + _MIXED, "SSWS 00" + _MIXED[:40], "key-" + _HEX[:32], "secret_" + _MIXED[:43]),
+    *(f"pat{_MIXED[:14]}.{_HEX[:64]}", "cio" + _MIXED[:32], "00D000000000001!" + _MIXED[:90]),
+    *("A3-ABCDEF-GHIJKL-MNPQR-STVWX-Z2345-6789A", f"v1.0-{_HEX[:24]}-{_HEX}{_HEX}"[:180]),
+    *(f"MTIzNDU2Nzg5MDEyMzQ1Njc4.Gx1Y2z.{_MIXED[:38]}", "dapi" + _HEX[:32] + "-2"),
+]
+
+
+@each_row("key", ISSUED)
+@each_row("around", ["{}", 'k = "{}"', '{{"a": "{}"}}', "--- {} ---", "https://a.example/?q={}&b=1"])
+def test_a_key_of_a_service_is_masked_whatever_its_name(key: str, around: str) -> None:
+    shown = mask_output(around.format(key))
+    assert key not in shown and key[-16:] not in shown and "masked]" in shown
+
 
 @each_row("text", PRINTED)
 def test_a_secret_is_masked_where_commands_print_it(text: str) -> None:
@@ -185,6 +251,10 @@ def test_a_secret_is_masked_where_commands_print_it(text: str) -> None:
         "parser.add_argument('--password', default=None)",
         "usage: x [--password PASSWORD] [--pass N]",
         "make test pass 12",
+        "task_0a1b2c3d4e5f60718293a4b5c6d7e8f9 key-value pa-rt rfc-2616 sdk-1.2.3 api-v2",
+        "re_compile(pattern); patch-0123.diff; MainActivity.onCreate.invoke; v1.0-rc1; precious",
+        "msg_01XFDUDYJgAACzvnptvVoYEL chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT toolu_01A09q90qw90lq917835",
+        "cus_NffrFeUfNV2Hib price_1MoBy5LkdIwHu7ixZhnattbh sha256-0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d",
     ],
 )
 def test_ordinary_lines_about_secrets_stay(text: str) -> None:

@@ -106,6 +106,9 @@ class SecretForm(Struct, frozen=True):
         return any(hint in text for hint in self.hints)
 
 
+_UUID = "[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}"
+
+
 def _form(kind: str, hints: str, pattern: str) -> SecretForm:
     return SecretForm(kind, hints=tuple(hints.split()), pattern=pattern)
 
@@ -147,10 +150,47 @@ SECRET_FORMS: tuple[SecretForm, ...] = (
           r"|pscale_(?:tkn|pw|oauth)_[\w.-]{24,}|aio_[A-Za-z0-9]{28}|tfp_\w{24,}|fo1_[\w-]{40,}"
           r"|pul-[a-f0-9]{40})"),
     _form("service token", "dapi PMAK- LTAI tskey- NRAK- dp. atlasv1. ATATT3 ATCTT3 AGE-SECRET-KEY-1 :AA",
-          _WORD_START + r"(?:dapi[a-f0-9]{32}|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|LTAI[A-Za-z0-9]{16,26}"
+          _WORD_START + r"(?:dapi[a-f0-9]{32}(?:-\d)?|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|LTAI[A-Za-z0-9]{16,26}"
           r"|NRAK-[A-Z0-9]{27}|tskey-[a-z]{3,10}-[\w-]{16,}|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.]{40,}"
           r"|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}|AT[AC]TT3[\w=-]{40,}|AGE-SECRET-KEY-1[A-Z0-9]{40,}"
           r"|\d{8,10}:AA[\w-]{32,33})(?![\w-])"),
+    _form("API key",
+          "csk- tgp_v1_ nvapi- lsv2_ tvly- pcsk_ jina_ sk_prod_ sgp_ e2b_ bb_live_ rpa_ wandb_v1_ KGAT_",
+          _WORD_START + r"(?:(?:csk-|tgp_v1_|nvapi-|pcsk_|jina_|wandb_v1_)[\w-]{32,}|sk_prod_[\w-]{40,}"
+          r"|lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}|tvly-(?:dev-|prod-)?[\w-]{24,}|KGAT_[a-f0-9]{32}"
+          r"|sgp_(?:[a-f0-9]{16}_)?[a-f0-9]{40}|e2b_[a-f0-9]{40}|bb_live_[\w-]{24,}"
+          r"|rpa_[A-Za-z0-9]{40,})(?![\w-])"),
+    _form("service key",
+          "vercel_blob_rw_ vcp_ vci_ vca_ vcr_ vck_ sb_secret_ napi_ sib- phx_ HRKU- rnd_ nfp_ nfc_ nfo_ nfu_"
+          " CCIP bkua_ squ_ sqp_ sqa_ CFPAT- shippo_live_ duffel_live_ pnu_ pnb_ rdme_ polar_ unkey_ signkey-"
+          " tr_prod_ tr_dev_ secret-live- fio-u- mdb_sa_sk_ sq0csp- sq0atp- glc_eyJ ops_eyJ sk.eyJ",
+          _WORD_START + r"(?:vercel_blob_rw_[A-Za-z0-9]{16}_?[A-Za-z0-9]{16,}|vc[pciark]_[A-Za-z0-9]{24,}"
+          r"|sb_secret_[\w-]{24,}|napi_[A-Za-z0-9]{40,}|x(?:key|smtp)sib-[a-f0-9]{64}-[A-Za-z0-9]{16}"
+          r"|phx_[A-Za-z0-9]{40,}|HRKU-[\w-]{36,}|rnd_[A-Za-z0-9]{24,}|nf[pcou]_[A-Za-z0-9]{36}"
+          r"|CCIP(?:AT|RJ)_[A-Za-z0-9]{22}_[a-f0-9]{40}|(?:bkua|sq[upa])_[a-f0-9]{40}|CFPAT-[\w-]{43}"
+          r"|shippo_live_[a-f0-9]{40}|duffel_live_[\w-]{40,}|pn[ub]_[A-Za-z0-9]{36}|rdme_[a-z0-9]{60,}"
+          r"|polar_(?:oat|pat|rst)_[\w-]{32,}|unkey_[A-Za-z0-9]{20,}|signkey-[a-z]{3,10}-[a-f0-9]{32,}"
+          r"|tr_(?:prod|dev)_[A-Za-z0-9]{20,}|secret-live-[\w-]{32,}|fio-u-[\w-]{50,}|mdb_sa_sk_[\w-]{32,}"
+          r"|sq0(?:csp|atp)-[\w-]{22,43}|(?:glc|ops)_eyJ[\w+/=-]{30,}"
+          r"|sk\.eyJ[\w-]{8,}\.[\w-]{20,})(?![\w-])"),
+    _form("service key",
+          "FlyV1 fm1_ fm2_ ABSK bedrock-api-key- AQ.Ab8 1//0 AQVN EAAA access_token$ access-pro access-dev"
+          " xapp- IGQ sl.u. dt0c01. EZAK ATBB AKCp cmVmdGtuOj AAAAAAAAAAAAAAAAAAAA :APA91b SSWS pat-na"
+          " pat-eu",
+          _WORD_START + r"(?:FlyV1[ \t]+\S{40,}|fm[12]_[\w+/=,-]{60,}|ABSK[A-Za-z0-9+/]{60,}={0,2}"
+          r"|bedrock-api-key-[A-Za-z0-9+/]{40,}|AQ\.Ab8[\w-]{40,}|1//0[\w-]{40,}|AQVN[\w-]{35,38}|EAAA[\w-]{58,}"
+          r"|access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}|IGQ[\w-]{60,}|sl\.u\.[\w-]{60,}"
+          rf"|(?:access-(?:production|development)|pat-[a-z]{{2}}\d)-{_UUID}|ATBB[A-Za-z0-9]{{28,}}"
+          r"|xapp-\d-[A-Z0-9]{8,}-\d{10,}-[a-f0-9]{32,}|dt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{64}|EZAK[A-Za-z0-9]{50,}"
+          r"|AKCp[A-Za-z0-9]{60,}|cmVmdGtuOj[A-Za-z0-9+/]{40,}={0,2}|A{20}[\w%]{60,}"
+          r"|[\w-]{8,20}:APA91b[\w-]{60,}|SSWS[ \t]+00[\w-]{38,})(?![\w-])"),
+    # Those that begin as many other words do share one search.
+    _form("service key", "sk_ re_ fw_ fc- pa- key- sdk- api- secret_ pat cio A3- v1.0- 00D M N O",
+          _WORD_START + r"(?:sk_[a-f0-9]{48}|re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}|fw_[A-Za-z0-9]{24}"
+          rf"|fc-[a-f0-9]{{32}}|pa-[\w-]{{43}}|key-[a-f0-9]{{32}}|(?:sdk|api)-{_UUID}|secret_[A-Za-z0-9]{{43}}"
+          r"|pat[A-Za-z0-9]{14}\.[a-f0-9]{64}|cio[A-Za-z0-9]{32}|00D[A-Za-z0-9]{12,15}![\w.]{60,}"
+          r"|A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"
+          r"|v1\.0-[a-f0-9]{24}-[a-f0-9]{128,}|[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40})(?![\w-])"),
     _form("Twilio id", "AC SK", _WORD_START + r"(?:AC|SK)[0-9a-f]{32}\b"),
     _form("web token", "eyJ", _WORD_START + r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"),
     _form("authorization", "uthorization UTHORIZATION",
