@@ -82,10 +82,26 @@ def _forget_sent(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> Non
 
 def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
     """Report the background commands that ended with an earlier run and that the model takes for running."""
+    running, first = _left_running(folded)
+    lines = [
+        f"- Background command {job} ({shorten(line, 200)}) was killed when makeroom exited"
+        for job, line in running.items()
+    ]
+    return (first, "\n".join((EnvironmentHeading.COMMANDS, *lines))) if lines else None
+
+
+def ended_commands(folded: Folded) -> list[str]:
+    """Return those commands for the user: `b1 (npm run dev)`."""
+    running, _ = _left_running(folded)
+    return [f"{job} ({shorten(line, 60)})" for job, line in running.items()]
+
+
+def _left_running(folded: Folded) -> tuple[dict[str, str], int]:
+    """Return the lines of the commands that are not known to have ended by id, and the fact of the first."""
     if not any(isinstance(fact, Result) and "job" in fact.about for fact in telling_facts(folded)):
-        return None  # mostly, which spares a long session 0.1 s
+        return {}, 0  # mostly, which spares a long session 0.1 s
     running = dict[str, str]()
-    begun = dict[str, int]()  # id -> command line, seq of what began it
+    begun = dict[str, int]()  # id -> seq of what began it
     for entry in folded.entries:
         if isinstance(entry, Prompt):
             _forget_ended(running, entry.fact.blocks)
@@ -97,12 +113,8 @@ def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
                 if result.about.get("ended"):
                     del running[job]
             _forget_ended(running, result.content)
-    lines = [
-        f"- Background command {job} ({shorten(' '.join(line.split()), 200)}) was killed when makeroom exited"
-        for job, line in running.items()
-    ]
     first = min((begun[job] for job in running), default=0)
-    return (first, "\n".join((EnvironmentHeading.COMMANDS, *lines))) if lines else None
+    return {job: " ".join(line.split()) for job, line in running.items()}, first
 
 
 def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:

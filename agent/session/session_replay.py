@@ -34,6 +34,7 @@ from transcripts import (
 )
 from transcripts.wording import shorten
 
+from .late_news import ended_commands
 from .session import Session
 
 MAX_RECENT_PROMPTS = 3
@@ -55,6 +56,8 @@ def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, polic
         text = f"the previous run was interrupted during {calls}"
         text = f"{text}; {'it' if len(running) == 1 else 'they'} may have partially run"
         emit(Notice(text, "warning"))
+    if ended := ended_commands(session.folded):
+        emit(Notice(f"background commands were stopped when the session ended: {', '.join(ended)}"))
     if session.folded.entries:
         emit(Notice(f"resumed session {session.sid}{_of_which(session.folded.metadata)}"))
 

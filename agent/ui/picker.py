@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -216,11 +217,22 @@ def _joined(facts: list[str], room: int) -> Iterator[str]:
         yield line
 
 
+class EarlyDigit(NamedTuple):
+    """A digit, pressed once or more: it answers with `row` when the timer fires, or else begins a text."""
+
+    row: MenuRow
+    text: str
+    timer: asyncio.TimerHandle
+
+
 class Picker:
     """A ports.Chooser. `state` is the menu on the screen, or None; `drawn` is its last drawing.
 
     `on_change` is called when a menu appears or disappears; keys redraw the screen anyway. A question may
     appear while the user types a prompt: keys of a text do not answer it, and `give_back` gets the text.
+
+    Before a session, `digit_pause_s` is set: a prompt may begin with a digit, so one answers only if no other
+    character follows it in that time.
     """
 
     def __init__(
@@ -230,6 +242,8 @@ class Picker:
         self.drawn = NOT_DRAWN
         self.on_change = on_change
         self.give_back: Callable[[str], object] = lambda text: None
+        self.digit_pause_s = 0.0
+        self._digit: EarlyDigit | None = None
         self._one_at_a_time = asyncio.Lock()
         self._answer: asyncio.Future[MenuRow | None] | None = None
         self._monotonic = monotonic
@@ -245,6 +259,7 @@ class Picker:
             try:
                 return await self._answer
             finally:
+                self._take_digit()
                 self._give_back()
                 self.state = None
                 self._answer = None
@@ -280,15 +295,36 @@ class Picker:
 
         Only text restarts the pause, so a digit that is pressed again and again answers after it.
         """
+        if self._digit is not None and not text.strip(self._digit.text):
+            self._digit = self._digit._replace(text=self._digit.text + text)
+            return
+        if digit := self._take_digit():
+            state = replace(state, words=state.words + digit.text)
         row = state.menu.row_for_key(text)
         is_repeated = row is not None and not state.words.strip(text)
-        if row is not None and self._is_settled:
+        if row is not None and self._is_settled and digit is None:
             self.state = replace(state, words="") if is_repeated else state
-            self.end(row)
+            self._answer_with(row, text)
             return
         self.state = replace(state, words=state.words + text)
         if not is_repeated:
             self._listens_at = self._monotonic() + 2 * ANSWER_DELAY_S
+
+    def _answer_with(self, row: MenuRow, digit: str) -> None:
+        """End with the row of a digit, after the pause in which it may become the start of a text."""
+        if not self.digit_pause_s:
+            self.end(row)
+            return
+        timer = asyncio.get_running_loop().call_later(self.digit_pause_s, self.end, row)
+        self._digit = EarlyDigit(row, digit, timer)
+
+    def _take_digit(self) -> EarlyDigit | None:
+        """Return the digit that has not answered yet, which it no longer does."""
+        digit = self._digit
+        self._digit = None
+        if digit is not None:
+            digit.timer.cancel()
+        return digit
 
     def erase(self, kept: Callable[[str], str]) -> None:
         """Replace the typed words by what `kept` returns for them."""
@@ -309,7 +345,10 @@ class Picker:
             self.give_back(text)
 
     def enter(self) -> None:
-        """Choose the selected row."""
+        """Choose the selected row, or that of a digit before."""
+        if digit := self._take_digit():
+            self.end(digit.row)
+            return
         state = self.state
         if state is not None and state.marked is not None and (state.menu.filters or self._is_settled):
             self.end(state.marked)
@@ -376,6 +415,7 @@ async def run_picker(menu: Menu, color: str) -> MenuRow | None:
     terminal = Terminal(color)
     picker = Picker(terminal.invalidate)
     picker.give_back = partial(_type_later, terminal)
+    picker.digit_pause_s = 0.25
     keys = KeyBindings()
     add_picker_keys(keys, picker, Condition(lambda: picker.state is not None))
     window = picker_window()

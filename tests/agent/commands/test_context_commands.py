@@ -426,7 +426,10 @@ def test_commands_that_ended_with_an_earlier_run_are_reported_as_ended(tmp_path:
         await run.do("run `sleep 60` in the background", READ_ALL, "/compact")
         sid = run.controller.in_use[0].sid
         assert "b1 is running" in str(run.bodies()[0])
-        await run.do("/clear", f"/resume {sid}", "hello", "/clear", f"/resume {sid}", "hello")
+        stopped = "background commands were stopped when the session ended: b1 (sleep 60)"
+        assert stopped in await run.do("/clear", f"/resume {sid}")
+        assert stopped not in await run.do("hello", "/clear", f"/resume {sid}")
+        await run.do("hello")
         *_, told, last = told_with_prompts(run)
         assert "- Background command b1 (sleep 60) was killed when makeroom exited" in told
         assert last == ""

@@ -67,6 +67,32 @@ def test_a_digit_that_is_pressed_again_and_again_answers_after_the_pause_and_is_
     assert asyncio.run(answered()) == ("no", [])
 
 
+@each_row(
+    ("keys", "value", "given"),
+    [("2", "no", []), ("22", "no", []), ("2\r", "no", []), ("22 bugs", "no", ["22 bugs"])],
+)
+def test_before_a_session_a_digit_that_begins_a_text_is_not_an_answer(keys, value, given):
+    async def answered() -> tuple[str, list[str]]:
+        now = 1.0
+        texts: list[str] = []
+        picker = Picker(lambda: None, lambda: now)
+        picker.digit_pause_s = 0.02
+        picker.give_back = texts.append
+        asked = asyncio.ensure_future(picker.choose(question_menu("Sure?", yes="Yes", no="No")))
+        await asyncio.sleep(0)
+        now += 1.0
+        for key in keys:
+            picker.enter() if key == "\r" else picker.type(key)
+        if given:
+            await asyncio.sleep(0)
+            assert not asked.done()
+            now += 1.0
+            picker.type("2")
+        return present(await asked).value, texts
+
+    assert asyncio.run(answered()) == (value, given)
+
+
 def test_the_keys_of_a_prompt_do_not_answer_a_question_that_appears_meanwhile():
     async def answered() -> str:
         now = 1.0
