@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
+
+from .quick_library import suppress
 
 _GROUPS = "/sys/fs/cgroup"
 _GROUP_NAME = "makeroom-"

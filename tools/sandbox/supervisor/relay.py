@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+
+from .quick_library import Socket, socket, suppress
+
+TYPE_CHECKING = False  # see __init__.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _NEVER_PROXIED = "localhost,127.0.0.1,::1"
 # Listeners on loopback ports by descriptor, each with the path of the socket that its connections go to.
-OpenPorts = dict[int, tuple[socket.socket, str]]
+OpenPorts = dict[int, tuple[Socket, str]]
 
 
-def open_listener() -> socket.socket:
+def open_listener() -> Socket:
     """Return a socket that listens on a free loopback port. Raises OSError."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener = Socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind(("127.0.0.1", 0))
     listener.listen(64)
     return listener
@@ -43,7 +46,7 @@ def open_ports(ports: Sequence[str]) -> OpenPorts:
     """
     found: OpenPorts = {}
     for path in ports:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener = Socket(socket.AF_INET, socket.SOCK_STREAM)
         # An earlier sandbox of the session, in the same network, may still listen for its own jobs.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
@@ -56,7 +59,7 @@ def open_ports(ports: Sequence[str]) -> OpenPorts:
     return found
 
 
-def serve_relay(listener: socket.socket, proxy: str, until: int, ports: OpenPorts) -> None:
+def serve_relay(listener: Socket, proxy: str, until: int, ports: OpenPorts) -> None:
     """Join connections of the listener to the socket at the path `proxy` until the descriptor is readable.
 
     `ports` lead to ports of this machine.
@@ -79,7 +82,7 @@ def serve_relay(listener: socket.socket, proxy: str, until: int, ports: OpenPort
 class _End:
     """One end of a joined pair. Data read from it is `pending` until the other end accepts it."""
 
-    def __init__(self, end: socket.socket) -> None:
+    def __init__(self, end: Socket) -> None:
         self.socket = end
         self.fd = end.fileno()
         self.other: _End = self
@@ -115,14 +118,14 @@ class _Relay:
         self.poller = select.poll()
         self.ends: dict[int, _End] = {}
 
-    def accept(self, listener: socket.socket, target: str, *, named: bool) -> None:
+    def accept(self, listener: Socket, target: str, *, named: bool) -> None:
         """Join the next connection of a listener to the socket at the path `target`.
 
         `named`: the client's port is sent before its data.
         """
         with suppress(OSError):
             inner, (_, port) = listener.accept()
-            outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            outer = Socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 if len(self.ends) >= 2 * 256:  # more connections are closed immediately
                     raise OSError("too many connections")
@@ -173,7 +176,7 @@ class _Relay:
             self.poller.unregister(end.fd)
 
 
-def wait_for(child: int, listener: socket.socket | None, proxy: str, ports: OpenPorts) -> int:
+def wait_for(child: int, listener: Socket | None, proxy: str, ports: OpenPorts) -> int:
     """Relay, if there is a proxy, until a child ends; return its raw wait status."""
     if listener is not None and sys.platform == "linux":
         with suppress(OSError):

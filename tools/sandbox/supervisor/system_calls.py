@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+
+from .quick_library import suppress
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
