@@ -29,6 +29,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.ui import wrap
 from tools.text import escaped
@@ -43,15 +44,11 @@ HIT_INDENT = "    "  # of the excerpts of a match
 
 
 class RecallScope(Struct, frozen=True):
-    """The project to search, the ids of its sessions, and the maximum number of matches."""
+    """The ids of the sessions to search, the maximum number of matches, and the search of their project."""
 
-    project: Path
     sids: tuple[str, ...]
     limit: int
-
-    @property
-    def search(self) -> ProjectSearch:
-        return ProjectSearch(self.project, self.project, environment_masks().all)
+    search: ProjectSearch
 
     def find(self, query: str) -> SearchHits:
         """Return the best matches."""
@@ -96,22 +93,25 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
             environment_masks().all(record.original(words if "/" in words else f"{here}/{words}"))
         )
     in_one = given.scope == "session" or (given.session and given.scope is None)
-    scope = RecallScope(project, sids=(here,) if in_one else sids, limit=max(1, min(given.limit, 1_000)))
-    _update_index(scope)
+    search = _updated(ProjectSearch(project, project, environment_masks().all))
+    limit = max(1, min(given.limit, 1_000))
+    scope = RecallScope((here,) if in_one else sids, limit=limit, search=search)
     if given.queries:
         return _answer_all(scope, given.queries)
     return _answer(scope, words, given.json)
 
 
-def _update_index(scope: RecallScope) -> None:
-    """Update the index; print a notice if that takes long."""
+def _updated(search: ProjectSearch) -> ProjectSearch:
+    """Update the index and return the search to use; print a notice if that takes long."""
     quiet_until = time.monotonic() + 1.0  # a shorter update needs no notice
-    is_there = scope.search.update_index(lambda: time.monotonic() > quiet_until)
-    if is_there and time.monotonic() > quiet_until:
-        paths = ProjectRecords(scope.project).paths()
+    if not search.update_index(lambda: time.monotonic() > quiet_until):
+        return replace(search, index_wait_s=0.0)  # it was waited for, and each query would wait again
+    if time.monotonic() > quiet_until:
+        paths = ProjectRecords(search.home).paths()
         size = sum(path.stat().st_size for path in paths if path.exists())
         sys.stderr.write(f"indexing {size / 1e6:,.1f} MB of transcripts (once) ...\n")
-        scope.search.update_index(lambda: False)
+        search.update_index(lambda: False)
+    return search
 
 
 def _answer(scope: RecallScope, query: str, as_json: bool) -> int:

@@ -26,6 +26,7 @@ from ..storage.disk import opened_fd
 if TYPE_CHECKING:
     import sqlite3
 
+INDEX_WAIT_S = 1.0  # for another process that uses the index
 INDEX_VERSION = 13  # changing it rebuilds every index
 SCHEMA = """
     CREATE TABLE files (
@@ -56,7 +57,7 @@ def record_path(home: Path, sid: str) -> Path:
 
 
 @contextmanager
-def open_database(home: Path, timeout: float = 1.0) -> Iterator[sqlite3.Connection]:
+def open_database(home: Path, timeout: float = INDEX_WAIT_S) -> Iterator[sqlite3.Connection]:
     """Open the index of the project `home` for exclusive use by this process. Raises IndexUnavailable."""
     import sqlite3  # saves 17 ms in a session that does not search
 

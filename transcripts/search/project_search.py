@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ..listing import ProjectRecords
 from .background import update_index
 from .hits import SearchHits, make_hits
+from .index_file import INDEX_WAIT_S
 from .ranking import search_records
 
 
@@ -18,18 +19,20 @@ class ProjectSearch(Struct, frozen=True):
     """A search of the transcripts in the directory `home` of a project.
 
     Hits name files relative to the directory `project`. `mask` hides secrets in a text.
+    After `index_wait_s`, an index that another process uses is not waited for any longer.
     """
 
     home: Path
     project: Path
     mask: Callable[[str], str] = str
+    index_wait_s: float = INDEX_WAIT_S
 
     def find(self, words: str, sids: Sequence[str], limit: int, here: str = "") -> SearchHits:
         """Return the facts of these sessions that match words or a question best. Blocks on the disk.
 
         Ids in the session `here` have no prefix, and its name is not repeated.
         """
-        result = search_records(self.home, words, sids, limit)
+        result = search_records(self.home, words, sids, limit, wait_s=self.index_wait_s)
         hits = make_hits(result.found, here, self.project, self.mask)
         records = ProjectRecords(self.home)
         others = {hit.session for hit in hits} - {here}

@@ -27,7 +27,7 @@ from ..storage.disk import opened_regular
 from ..stored_outputs import OUTPUTS_FOLDER
 from .filling import IndexFiller
 from .index import Place, SearchIndex
-from .index_file import IndexUnavailable, open_database, record_path
+from .index_file import INDEX_WAIT_S, IndexUnavailable, open_database, record_path
 from .placing import Matcher, Placed
 from .words import MIN_PART_CHARS, QueryTerm, query_terms
 
@@ -88,17 +88,24 @@ def _fact_at(home: Path, place: Place | None) -> Fact | None:
 
 
 def search_records(
-    home: Path, query: str, sids: Sequence[str], limit: int, update_s: float = UPDATE_S
+    home: Path,
+    query: str,
+    sids: Sequence[str],
+    limit: int,
+    update_s: float = UPDATE_S,
+    *,
+    wait_s: float = INDEX_WAIT_S,
 ) -> SearchResult:
     """Return the facts of these sessions of the project `home` that match words or a question best.
 
-    Blocks on the disk. Raises nothing; a transcript that cannot be read is omitted.
+    If another process uses the index for longer than `wait_s`, the transcripts are read. Blocks on the disk.
+    Raises nothing; a transcript that cannot be read is omitted.
     """
     terms = query_terms(query)
     if not terms or not sids:
         return SearchResult()
     try:
-        with open_database(home) as database:
+        with open_database(home, wait_s) as database:
             filler = IndexFiller(home, database)
             unread = filler.unread_bytes(filler.update(sids, time.monotonic() + update_s))
             index = SearchIndex(database)

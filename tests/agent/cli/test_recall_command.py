@@ -1,4 +1,3 @@
-import fcntl
 import io
 import json
 import os
@@ -14,8 +13,9 @@ from agent.__main__ import SUBCOMMANDS
 from agent.cli.recall_command import run_recall
 from transcripts.codec import encode_fact
 from transcripts.facts import User
-from transcripts.file_states import SEARCH_FOLDER
 from transcripts.messages import TextBlock
+from transcripts.search import index_file
+from transcripts.search.index_file import IndexUnavailable
 from transcripts.session_lock import RECORDS_FOLDER
 
 
@@ -102,13 +102,20 @@ def test_on_a_terminal_each_line_of_a_hit_is_one_row_with_the_match_in_it(tmp_pa
 
 
 def test_what_another_process_holds_is_not_waited_for_again(
-    capsys: pytest.CaptureFixture[str], project: Path
+    capsys: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(capsys, project, "walrus")
-    with (project / SEARCH_FOLDER / "lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        code, out, err = run(capsys, project, "walrus")
-    assert (code, err) == (0, "") and "walrus" in out
+    (project / "queries").write_text("walrus\nbikeshed\n")
+    waits = []
+
+    def wait_for(lock: int, timeout: float) -> None:
+        waits.append(timeout)
+        raise IndexUnavailable("another process uses the search index")
+
+    monkeypatch.setattr(index_file, "_wait_for", wait_for)
+    code, out, err = run(capsys, project, "--queries", str(project / "queries"))
+    assert (code, err) == (0, "") and "walrus" in out and "bikeshed" in out
+    assert waits == [1.0, 0.0, 0.0]
 
 
 def test_secrets_of_the_environment_are_masked(
