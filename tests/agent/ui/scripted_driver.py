@@ -349,7 +349,7 @@ def main(argv: Sequence[str]) -> int:
     # The modules read the names that they imported.
     question_form.ANSWER_DELAY_S = 0.0  # type: ignore[attr-defined]
     question_form.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0"))
-    approval.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0.15"))  # type: ignore[attr-defined]
+    approval.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0"))  # type: ignore[attr-defined]
     folder = Path(argv[1])
     options = Options(plain="--plain" in argv, resume="s41" if "-c" in argv else None)
     editing: Literal["emacs", "vim"] = "vim" if os.environ.get("SCRIPTED_EDITING") == "vim" else "emacs"

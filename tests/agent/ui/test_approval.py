@@ -110,10 +110,11 @@ def test_of_a_question_on_a_very_small_screen_nothing_scrolls_away(tmp_path):
         assert "Yes" not in terminal.everything and terminal.everything.count("─" * 20) == 1
 
 
-def test_after_a_pause_the_marked_answer_is_taken_whatever_was_typed_before(terminal):
-    ask(terminal).type("\x1b[200~/help pasted\x1b[201~xyz").sees("Answer the question first")
-    terminal.again("\r", lambda: "answer" in terminal.log).logged("scope='once'")
-    assert "pasted" not in terminal.text and "xyz" not in terminal.text
+def test_after_a_pause_the_marked_answer_is_taken_whatever_was_typed_before(tmp_path):
+    with PtyTerminal(tmp_path, SCRIPTED_LISTEN_S="0.15") as terminal:
+        ask(terminal.ready()).type("\x1b[200~/help pasted\x1b[201~xyz").sees("Answer the question first")
+        terminal.again("\r", lambda: "answer" in terminal.log).logged("scope='once'")
+        assert "pasted" not in terminal.text and "xyz" not in terminal.text
 
 
 class Paced:

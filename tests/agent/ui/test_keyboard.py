@@ -145,7 +145,7 @@ def test_keys_that_a_slow_line_cuts_are_those_keys(terminal):
     terminal.type("ac").sees("❯ ac")
     for pieces in (("\x1b[", "D"), ("b\x1bO", "C"), ("d\x1b]11;rgb:0/", "0/0\x07"), ("e\x1b[20", "0~f", END)):
         for piece in pieces:
-            terminal.type(piece).drain(0.2)
+            terminal.type(piece).drain(0.08)  # longer than the timeout of a single ESC
     assert sent(terminal) == "abcdef"
     terminal.type("\x1b[").sees("❯ [\n", "Press Esc again to rewind").misses("Esc again to").type(
         "\x1bO"
