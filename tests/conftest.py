@@ -11,6 +11,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -60,8 +61,14 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the check of the types, which takes longest."""
-    items.sort(key=lambda item: item.path.name != "test_types.py")
+    """Begin with the check of the types, which takes longest, and mix the files.
+
+    Each worker begins with a part of the list. In the order of the directories, one would run all tests that
+    wait for a terminal or a time limit, and others those that compute.
+    """
+    items.sort(
+        key=lambda item: (item.path.name != "test_types.py", crc32(item.nodeid.partition("::")[0].encode()))
+    )
 
 
 def import_test_modules(session: pytest.Session) -> None:
