@@ -70,7 +70,7 @@ def _sentences(text: str) -> list[str]:
     return [part for block in blocks for part in re.split(r"(?<=[.?!:]) ", " ".join(block.split())) if part]
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if not name.startswith(FOR_DEVELOPERS)])
+@each_row("name", [name for name in PAGES if not name.startswith(FOR_DEVELOPERS)])
 def test_no_sentence_of_a_page_for_users_is_long(name: str) -> None:
     if "make_reference.py. Do not edit" in PAGES[name]:
         pytest.skip("the generated pages show texts of the program, which have their own check")

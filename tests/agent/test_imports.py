@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module", "heavy"),
     [
         ("agent.cli.arguments", {"asyncio", "anthropic", "prompt_toolkit", "rich", "pydantic", "tiktoken"}),

@@ -26,6 +26,7 @@ from agent.ports import HookEvent
 from agent.ui.headless import run_headless
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server
+from tests.tables import each_row
 from tools.base import Access
 
 CANARY = "canary-7f3a91"
@@ -352,7 +353,7 @@ SENDERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", SENDERS)
+@each_row("command", SENDERS)
 def test_nothing_is_sent_and_nothing_run_without_a_rule(command: str) -> None:
     for mode in ("manual", "acceptEdits"):
         rules = PermissionRules(mode, parse_rules("edit write"), (), "/w")

@@ -38,6 +38,7 @@ from compact.entry_account import _NUMBER
 from compact.identifiers import whole_name_counts
 from compact.replacement import summary_in
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
+from tests.tables import each_row
 from tools.left_out_text import added_placeholder
 from tools.patch import find_all
 from tools.processes.command_hints import hint, lex_commands, looks_like_prompt
@@ -277,7 +278,7 @@ def is_linear(name: str, piece: str) -> bool:
     return any(growth(name, piece) <= TOLERATED for _ in range(3))
 
 
-@pytest.mark.parametrize(("name", "piece"), WENT_WRONG)
+@each_row(("name", "piece"), WENT_WRONG)
 def test_four_times_the_text_takes_about_four_times_as_long(name: str, piece: str) -> None:
     assert is_linear(name, piece)
 

@@ -31,6 +31,7 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
+from tests.tables import each_row
 from transcripts import facts
 from transcripts.export import EXPORTERS, export_text
 from transcripts.folding import Folded
@@ -140,7 +141,7 @@ def test_what_is_run_and_written_is_never_masked_and_what_is_recorded_is(
     assert read_transcript(record).damaged == ()
 
 
-@pytest.mark.parametrize(("name", "value"), WITHHELD)
+@each_row(("name", "value"), WITHHELD)
 def test_a_record_is_whole_whatever_stands_for_a_credential(tmp_path: Path, name: str, value: str) -> None:
     store = Store.create(tmp_path, "20261121-093012-aaaa", pytest.fail)
     own = load_config({name: value}, tmp_path, tmp_path).secrets
@@ -203,7 +204,7 @@ def test_thinking_is_recorded_unchanged_because_its_signature_covers_it(tmp_path
     assert narrow(reply, facts.Reply).blocks == (thinking, TextBlock("****"))
 
 
-@pytest.mark.parametrize("suffix", EXPORTERS)
+@each_row("suffix", EXPORTERS)
 def test_an_export_shows_neither_known_shapes_nor_what_secret_variables_hold(suffix: str) -> None:
     session = Session("s", Memory(), Folded(), TokenCounter.load(), TestClock().now)
     session.open((NAMED,), (), model="m", window=1, folder="/w")

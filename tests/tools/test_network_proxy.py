@@ -197,7 +197,7 @@ def test_what_is_not_exactly_an_allowed_host_is_refused(tmp_path: Path) -> None:
     run(main())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("request_line", "host", "status"),
     [
         ("GET http://other.example/", ALLOWED, 403),
@@ -229,7 +229,7 @@ def test_a_plain_request_is_for_the_allowed_host_alone(
     run(main())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "head",
     [
         b"GET http://registry.example/ HTTP/1.1\r\nHost: registry.example\r\nHost: other.example\r\n\r\n",

@@ -1,13 +1,12 @@
 """Globs of permission rules."""
 
-import pytest
-
+from tests.tables import each_row
 from tools.guarded import PathGlobs
 
 PROJECT = "/home/ann/my-secrets"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("glob", "matching", "others"),
     [
         ("*secret*", ["a/secret.txt", "secret"], ["a", "b/c"]),

@@ -14,6 +14,7 @@ from typing import Literal
 import pytest
 
 from tests.narrowing import block_text, present
+from tests.tables import each_row
 from tools.base import ToolCall, ToolError
 from tools.files import FileError
 from tools.files.opening import safe_open
@@ -452,7 +453,7 @@ _KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n"
 _CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIE\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "is_secret"),
     [
         ("server.pem", f"{_CERTIFICATE}{_KEY}", True),

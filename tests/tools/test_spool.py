@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from tools.processes.spool import MAX_UNFILED_BYTES, Spool
 from transcripts.secrets import SecretMasks, StreamRedactor
 from transcripts.stored_outputs import OutputsFolder
@@ -131,7 +132,7 @@ def test_a_full_disk_ends_the_file_and_what_it_holds_is_described(tmp_path: Path
         libc.umount2(bytes(disk), 2)
 
 
-@pytest.mark.parametrize("size", [0, 10, 600_000, 1_000_000])
+@each_row("size", [0, 10, 600_000, 1_000_000])
 def test_what_came_since_is_reported_with_what_is_missing_of_it(tmp_path: Path, size: int) -> None:
     spool = Spool(tmp_path / "1.txt")
     spool.feed(b"before")

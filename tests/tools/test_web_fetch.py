@@ -128,7 +128,7 @@ def test_what_a_page_says_cannot_leave_its_quotes_nor_pass_for_our_words(tmp_pat
     assert text.count("</page>") == 1 and text.endswith("\n</page>")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "body", "expected"),
     [
         ("text/plain; charset=iso-8859-1", "blå".encode("latin-1"), "blå"),
@@ -274,7 +274,7 @@ def test_a_private_address_is_not_reached_under_the_name_of_a_public_host() -> N
             asyncio.run(fetch(address))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("serve", "problem"),
     [
         (answering(b"x", status="404 Not Found"), "responded with 404 Not Found.\nCheck the URL"),
@@ -353,7 +353,7 @@ def test_tls_is_verified_against_the_trusted_authorities(tls_of_host: tuple[ssl.
         of_host(moved, url, (server, trusting))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "place", "outside"),
     [
         ("https://Docs.Example/a b?q=ü#part", "docs.example", False),
@@ -368,7 +368,7 @@ def test_a_call_needs_approval_for_its_host(tmp_path: Path, url: str, place: str
     assert found == (Access("network", place, outside=outside),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "ftp://x.example/",

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.menus import session_line
+from tests.tables import each_row
 from transcripts import listing
 from transcripts.codec import encode_fact
 from transcripts.data_tags import quoted
@@ -67,7 +68,7 @@ def test_what_hooks_and_own_commands_added_does_not_name_a_session(tmp_path: Pat
     assert session_title([User(2, 1000.0, blocks)], "s1") == "mend the parser"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("blocks", "title"),
     [
         ((TextBlock("<command-of-the-user>\n$ ls -l\na.py\n</command-of-the-user>"),), "$ ls -l"),
@@ -107,7 +108,7 @@ def test_what_is_not_a_session_file_is_left_out(tmp_path: Path) -> None:
     assert [one.sid for one in ProjectRecords(tmp_path).sessions()] == ["s1"]
 
 
-@pytest.mark.parametrize("raw", [b"", b"\0" * 5000, b"not json\n", b"\xff\xfe\n{}\n", b"{" * 100_000])
+@each_row("raw", [b"", b"\0" * 5000, b"not json\n", b"\xff\xfe\n{}\n", b"{" * 100_000])
 def test_a_broken_file_is_listed_not_hidden(tmp_path: Path, raw: bytes) -> None:
     path = keep(tmp_path, "s1")
     path.write_bytes(raw)
@@ -248,7 +249,7 @@ def test_several_fitting_sessions_are_named(tmp_path: Path) -> None:
         ProjectRecords(tmp_path).find("2026")
 
 
-@pytest.mark.parametrize("wanted", ["nope", "", "../s1", "/etc/passwd"])
+@each_row("wanted", ["nope", "", "../s1", "/etc/passwd"])
 def test_an_unknown_session_is_refused(tmp_path: Path, wanted: str) -> None:
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "x"))
     with pytest.raises(NoSuchSession, match="the most recent one is s1"):

@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.sampling import sampled_rows
+from tests.tables import each_row
 from transcripts.codec import encode_fact, seal
 from transcripts.errors import NoSuchSession, SessionInUse, TranscriptTooNew, Unreadable
 from transcripts.facts import Closed, Instructed, Metadata, Opened, User
@@ -109,7 +110,7 @@ def test_a_file_instead_of_the_directory_is_refused(tmp_path: Path) -> None:
         Store.create(tmp_path, SID, ToldLines())
 
 
-@pytest.mark.parametrize("sid", ["../x", "a/b", "", ".hidden", "a\nb", "x" * 200])
+@each_row("sid", ["../x", "a/b", "", ".hidden", "a\nb", "x" * 200])
 def test_a_session_id_that_names_a_file_elsewhere_is_refused(tmp_path: Path, sid: str) -> None:
     with pytest.raises(Unreadable):
         Store.create(tmp_path, sid, ToldLines())
@@ -225,7 +226,7 @@ def test_a_session_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
     assert list((tmp_path / RECORDS_FOLDER).glob("*.jsonl")) == []
 
 
-@pytest.mark.parametrize("torn", [b'{"v":1,"seq":6,"ts":"20', b"\0" * 4096, b"\0" * 300 + b"\n", b"x"])
+@each_row("torn", [b'{"v":1,"seq":6,"ts":"20', b"\0" * 4096, b"\0" * 300 + b"\n", b"x"])
 def test_a_torn_tail_is_set_aside_and_never_appended_to(tmp_path: Path, torn: bytes) -> None:
     append_all(store := Store.create(tmp_path, SID, ToldLines()), turn())
     store.close()
@@ -431,7 +432,7 @@ def test_only_regular_files_of_this_user_join_a_session(
     assert loaded.facts == TURN[:3] and told == [] and len([*temporary.iterdir()]) == 1 + (os.geteuid() == 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "advice"),
     [
         (errno.ENOSPC, "Free disk space"),

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.sampling import sampled, sampled_rows
+from tests.tables import each_row
 from transcripts.codec import encode_fact, seal
 from transcripts.errors import StoreError
 from transcripts.facts import Compacted, Fact, Fold, Result, UnknownFact, User
@@ -54,7 +55,7 @@ def resume_and_check(path: Path) -> list[Fact]:
     return loaded.facts
 
 
-@pytest.mark.parametrize("line", range(len(LINES)))
+@each_row("line", range(len(LINES)))
 def test_a_bit_flipped_in_any_line_costs_that_line_and_the_session_is_resumed(
     tmp_path: Path, line: int
 ) -> None:

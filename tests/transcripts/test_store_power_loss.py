@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_row
 from transcripts.facts import Fact, User
 from transcripts.folding import fold
 from transcripts.load import read_transcript
@@ -182,7 +183,7 @@ def check_after_every_call(scenario_of: Callable[[Scenario], None], folder: Path
     return len(seen)
 
 
-@pytest.mark.parametrize("scenario_of", SCENARIOS)
+@each_row("scenario_of", SCENARIOS)
 def test_a_power_loss_loses_nothing_that_was_acknowledged(
     tmp_path: Path, scenario_of: Callable[[Scenario], None]
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_row
 from transcripts.facts import StoredOutput
 from transcripts.stored_outputs import OutputsFolder
 
@@ -51,7 +52,7 @@ def test_an_output_that_a_command_wrote_survives_a_power_loss_once_it_is_synced(
     assert {left.get(str(path)) for left in simulated.after_power_loss(50)} == {b"text"}
 
 
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE])
+@each_row("error", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE])
 def test_a_file_stays_whole_when_it_cannot_be_replaced(tmp_path: Path, error: int) -> None:
     path = OutputsFolder(tmp_path, failing_disk(count := FailurePlan(10**9, 0))).write("r3.txt", b"first")
     for at in range(1, count.count):

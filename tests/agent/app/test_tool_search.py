@@ -25,6 +25,7 @@ from tests.agent.ui.headless_run import run_here
 from tests.strict_api.reply import Reply, calls, says, thinks
 from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
+from tests.tables import each_row
 from tools.base import Tool, no_access
 
 
@@ -44,7 +45,7 @@ def tool(name: str, words: int = 0, deferred: bool = True) -> Tool:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "url", "words", "expected"),
     [
         ("auto", "", 30_000, True),

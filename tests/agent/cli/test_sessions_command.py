@@ -9,6 +9,7 @@ import pytest
 
 from agent.cli.sessions_command import run_sessions
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, start_makeroom
+from tests.tables import each_row
 from transcripts.codec import encode_fact
 from transcripts.facts import Metadata, Opened, Reply, Result, User
 from transcripts.messages import TextBlock, ToolUseBlock
@@ -174,7 +175,7 @@ def test_a_directory_without_sessions_says_so(capsys: pytest.CaptureFixture[str]
     assert code == 0 and "no sessions" in out
 
 
-@pytest.mark.parametrize("words", ["sessions", "recall word", "verify", "-c -p go", "sessions show x"])
+@each_row("words", ["sessions", "recall word", "verify", "-c -p go", "sessions show x"])
 def test_records_that_cannot_be_read_are_not_said_to_be_none(tmp_path: Path, words: str) -> None:
     (tmp_path / RECORDS_FOLDER).write_text("in the way\n")  # a directory without permissions is read by root
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k"}

@@ -33,6 +33,7 @@ from tests.strict_api.faults import Fault, parse_fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import says
 from tests.strict_api.server import Server
+from tests.tables import each_row
 from transcripts.facts import Opened, Reply
 
 from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run_controller
@@ -91,7 +92,7 @@ def test_rules_are_listed_with_their_origin_and_session_and_permanent_ones_can_b
     run_controller(tmp_path, work, allowed_tools=("bash(pytest)",))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "told"),
     [
         ("/permissions forbid bash", "| deny RULE |"),

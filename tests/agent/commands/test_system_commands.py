@@ -15,6 +15,7 @@ from agent.permissions import Rule, stored_places, stored_rules
 from agent.session.environment import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
 from agent.session.system_prompts import SANDBOX_TEXT
 from agent.settings_files import permissions_path
+from tests.tables import each_row
 from tools.processes.jobs import CommandRequest
 from tools.processes.runner import command_runner
 from tools.processes.spool import Spool
@@ -105,7 +106,7 @@ def home(root: Path, project: str, own: str = "") -> Path:
     return root / "home"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("own", "project", "mode", "access", "ignored"),
     [
         ("", "sandbox = 'off'", "auto", "writable", "mode"),
@@ -137,7 +138,7 @@ def test_a_project_lets_no_host_through(tmp_path: Path) -> None:
     assert config.allow == () and len(config.warnings) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["sandbox = 'of'", "sandbox = true", "[sandbox]\nmodes = 'off'", "[sandbox]\nwrite = '~/x'",
      "[sandbox]\nwrite = ['x']", "[sandbox]\nwrite = ['~/../..']", "[sandbox]\nread = ['/']"],

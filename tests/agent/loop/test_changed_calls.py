@@ -18,6 +18,7 @@ from tests.agent.loop.test_turn import HookWords
 from tests.agent.loop.world import World, world
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
+from tests.tables import each_row
 from tools import write
 from tools.base import Access
 from transcripts.data_tags import hook_words, injected
@@ -159,7 +160,7 @@ def test_an_answer_that_lacks_its_form_is_reminded_of_and_then_given_up(tmp_path
         assert follow(w, structured_output("{}")).reason == "max_turns" and w.context.max_turns == 2
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"type": "array"}', '{"properties": 5}'])
+@each_row("text", ["{", "[]", '{"type": "array"}', '{"properties": 5}'])
 def test_a_schema_that_cannot_be_used_is_refused_before_anything_is_sent(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match="--json-schema"):
         asyncio.run(structured_output(text).open(tmp_path, {}))  # type: ignore[union-attr]

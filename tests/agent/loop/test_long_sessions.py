@@ -23,6 +23,7 @@ from compact.cache_use import _CacheUse
 from compact.local_summary import accounting_steps
 from compact.server_cache import CacheEvidence
 from compact.situation import Situation
+from tests.tables import each_row
 from tools.base import ToolContext
 from transcripts.facts import Compacted, Fact, Fold, Metadata, Result, User
 from transcripts.folding import fold
@@ -126,7 +127,7 @@ def test_earlier_requests_are_read_in_slices_before_a_plan_for_another_model(
         assert asyncio.run(ticks_during(plan)) > len(session.folded.facts) // 2
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_each_file_seen_is_restored_as_the_newest_fact_shows_it(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
 

@@ -31,6 +31,7 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
 from tests.strict_api.scripted_model import Step
+from tests.tables import each_row
 from tools.base import ToolCall, ToolError, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
 from tools.processes.runner import command_runner
@@ -117,7 +118,7 @@ def test_thinking_is_sent_back_unchanged_through_many_calls(tmp_path: Path) -> N
         w.check()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "expected"),
     [
         (calls("echo", words="refuse"), "it cannot be done"),
@@ -370,7 +371,7 @@ def test_what_will_not_pass_is_reported_at_once(tmp_path: Path, status: int, cod
         assert (ended.reason, ended.code, w.clock.slept) == ("failed", code, [])
 
 
-@pytest.mark.parametrize(("field", "feature"), FEATURE_FIELDS.items())
+@each_row(("field", "feature"), FEATURE_FIELDS.items())
 def test_a_field_that_the_server_does_not_take_is_dropped_for_the_session(
     tmp_path: Path, field: str, feature: str
 ) -> None:

@@ -397,7 +397,7 @@ def test_the_variables_of_openai_lead_to_its_servers_alone(tmp_path: Path) -> No
     assert RunSetup(Options(), anthropic, tmp_path, environ).model_name == "opus"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variables", "provider", "named"),
     [
         ({}, "anthropic", False),

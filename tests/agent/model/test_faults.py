@@ -21,6 +21,7 @@ from tests.strict_api.event_stream import events as wire
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
+from tests.tables import each_row
 from transcripts.facts import Reply
 from transcripts.folding import fold
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, UnknownBlock
@@ -127,7 +128,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("kind", ODD)
+@each_row("kind", ODD)
 def test_an_odd_reply_is_answered_and_the_session_continues(tmp_path: Path, kind: str) -> None:
     with world([model] * 12, tmp_path) as w:
         w.server.faults.add(Fault(kind))
@@ -138,7 +139,7 @@ def test_an_odd_reply_is_answered_and_the_session_continues(tmp_path: Path, kind
         w.check()
 
 
-@pytest.mark.parametrize("kind", ["empty_content", "whitespace_text", "max_tokens_text", "pause_turn"])
+@each_row("kind", ["empty_content", "whitespace_text", "max_tokens_text", "pause_turn"])
 def test_a_reply_that_never_becomes_whole_ends_the_turn_and_says_why(tmp_path: Path, kind: str) -> None:
     with world([model] * 16, tmp_path) as w:
         w.server.faults.add(Fault(kind, times=None))
@@ -285,7 +286,7 @@ def test_a_whole_reply_counts_however_its_connection_ends(tmp_path: Path, ending
         assert w.told(Retrying) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "prompt is too long: 250000 tokens > 200000 maximum",

@@ -117,7 +117,7 @@ def test_reasoning_that_the_server_cannot_read_is_left_out_from_then_on(tmp_path
     assert "rejected earlier thinking" in w.told(Notice)[0].text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "words", "feature"),
     [
         (

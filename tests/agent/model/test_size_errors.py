@@ -422,7 +422,7 @@ def test_a_message_that_is_not_streamed_is_a_reply_as_well(tmp_path: Path, inden
         assert reply.blocks[-1] == TextBlock("in one piece")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "content", "words", "retries"),
     [
         ('{"error": "the model crashed"}', "application/json", "the model crashed", 2),

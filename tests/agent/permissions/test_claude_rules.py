@@ -211,7 +211,7 @@ def test_restrictions_of_all_files_are_in_force_and_allow_rules_of_none(tmp_path
     assert {str(rule) for rule in of_project.deny} == {"Bash(rm *)", "Read(./secrets/**)"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         ('{"permissions": {"deny": ["Read(./secrets/**)"]}, x}', "Expecting property name"),

@@ -41,7 +41,7 @@ def test_rules_about_tools_that_there_are_not_can_be_distinguished() -> None:
         known_rules("bash()")
 
 
-@pytest.mark.parametrize("line", AWKWARD_LINES)
+@each_row("line", AWKWARD_LINES)
 def test_a_rule_for_one_line_survives_being_stored_and_covers_that_line_alone(
     line: str, tmp_path: Path
 ) -> None:

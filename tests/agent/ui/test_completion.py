@@ -3,7 +3,6 @@
 import subprocess
 import time
 
-import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
@@ -175,7 +174,7 @@ def run(awaitable):
     return asyncio.run(main())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "found"),
     [
         ("!cat no", ["notes.txt"]),
