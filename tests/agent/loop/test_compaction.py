@@ -320,9 +320,11 @@ def test_the_state_beside_the_conversation_names_the_mode_and_where_commands_run
         assert [*live_state(w.session, w.context)] == ["permission mode: manual"]
         w.context.permissions.set_mode("acceptEdits")
         w.context.tool_context.cwd = tmp_path / "src"
+        w.context.tool_context.servers = SimpleNamespace(live_lines=lambda: ["the server docs is off"])
         assert [*live_state(w.session, w.context)] == [
             "permission mode: acceptEdits",
             "commands run in: src",
+            "the server docs is off",
         ]
 
 

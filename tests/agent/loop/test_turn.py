@@ -278,6 +278,14 @@ def test_a_weaker_sandbox_than_before_is_reported_before_the_command_runs(
         assert sandbox.level == "landlock" and w.ran["act"] == ["make"]
 
 
+def test_a_refusal_that_nobody_gave_is_not_said_to_be_the_users(tmp_path: Path) -> None:
+    with world(
+        [Answer([calls("act", words="a")]), "fine"], tmp_path, Deny("no screen", unattended=True)
+    ) as w:
+        w.run()
+        assert w.texts()[0].startswith("Permission denied: no screen")
+
+
 def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
     with world([Answer([calls("act", words="rm x")]), "fine"], tmp_path, Deny("I need x")) as w:
         assert w.run().reason == "done"
@@ -826,4 +834,6 @@ def test_no_hook_runs_after_a_call_that_did_not_run(tmp_path: Path) -> None:
     with world([Answer((calls("echo", words="hi"),)), "done"], tmp_path) as w:
         w.context.hooks = hooks
         w.run()
-        assert [event for event, _ in hooks.told] == ["pre_tool"] and w.ran["echo"] == []
+        ((event, about),) = hooks.told
+        assert (event, about["tool"], about["input"]) == ("pre_tool", "echo", {"words": "hi"})
+        assert w.ran["echo"] == []
