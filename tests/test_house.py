@@ -343,25 +343,22 @@ def test_what_a_door_offers_is_there_and_hides_no_module() -> None:
             assert f"{room}.{name}" not in modules(), f"{room}.{name} would be replaced by the module"
 
 
-def test_rooms_of_tools_import_one_way() -> None:
-    rooms = (
-        "tools.text",
-        "tools.files",
-        "tools.guarded",
-        "tools.sandbox",
-        "tools.processes",
-        "tools.search",
-        "tools.web",
-        "tools",
-    )
+def test_rooms_of_tools_and_of_transcripts_import_one_way() -> None:
+    rooms = {
+        "tools": ("text", "files", "guarded", "sandbox", "processes", "search", "web", ""),
+        "transcripts": ("storage", "secrets", "", "search", "importers", "export"),
+    }
 
-    def level(name: str) -> int:
-        return next(number for number, room in enumerate(rooms) if is_within(name, room))
+    def level(name: str, top: str) -> int:
+        parts = name.split(".")
+        room = parts[1] if len(parts) > 1 and parts[1] in rooms[top] else ""
+        return rooms[top].index(room)
 
     def rule(module: Module) -> Iterator[str]:
-        if module.name.startswith("tools."):
-            others = (name for name in drawn_on(module) if is_within(name, "tools"))
-            yield from (f"imports {name}" for name in others if level(name) > level(module.name))
+        top = module.name.split(".")[0]
+        for name in drawn_on(module) - {*OUTSIDE_DOORS} if top in rooms and "." in module.name else ():
+            if is_within(name, top) and level(name, top) > level(module.name, top):
+                yield f"imports {name}"
 
     assert breaches(rule) == []
 

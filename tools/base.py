@@ -21,8 +21,9 @@ from msgspec.structs import replace
 from tools.files import ExplainedError
 from tools.processes import CommandContext
 from tools.sandbox import BlockedAccess, UnblockDecision
-from transcripts import Block, ChannelBlock, Originals, StoredOutput, TextBlock, ToolKind, check_shape
+from transcripts import Block, ChannelBlock, StoredOutput, TextBlock, ToolKind, check_shape
 from transcripts.patterns import lazy_pattern
+from transcripts.search import Originals
 from transcripts.wording import shorten
 
 from .spawning import SpawnRequest, SpawnResult

@@ -10,7 +10,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from tools.parameters import DETAIL, Arguments
-from transcripts import Originals, Result, TextBlock
+from transcripts import Result, TextBlock
+from transcripts.search import Originals
 
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .listing import *
     from .load import *
     from .messages import *
-    from .originals import *
     from .patches import *
     from .records_guard import *
     from .recovery import *
@@ -59,7 +58,6 @@ __getattr__ = lazy_door(
             "replace_surrogates TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock "
             "Usage without_injected"
         ),
-        "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "patches": "PATCH_START file_patches",
         "records_guard": "RecordsGuard",
         "recovery": "recover_transcripts",

@@ -33,8 +33,8 @@ from msgspec.structs import replace
 
 from agent.ui import wrap
 from tools.text import escaped
-from transcripts import Folded, Originals, ProjectRecords, StoreError, is_recall_id
-from transcripts.search import ProjectSearch, SearchHits
+from transcripts import Folded, ProjectRecords, StoreError
+from transcripts.search import Originals, ProjectSearch, SearchHits, is_recall_id
 from transcripts.secrets import SecretMasks, secret_values
 from transcripts.wording import cause_of
 

@@ -28,7 +28,6 @@ from agent.app import encoders
 from agent.model_port import ModelRequest, RequestSettings
 from compact import SummaryRequest, problems, summary_messages
 from transcripts import (
-    NOTHING_SAID,
     RECORDS_FOLDER,
     Clear,
     Compacted,
@@ -37,7 +36,6 @@ from transcripts import (
     Folded,
     LoadedTranscript,
     Message,
-    Originals,
     OutputsFolder,
     Part,
     PartKind,
@@ -53,6 +51,7 @@ from transcripts import (
     fold,
     read_transcript,
 )
+from transcripts.search import NOTHING_SAID, Originals
 from transcripts.wording import pluralize
 
 from .command_words import OneLineParser, asks_for_help

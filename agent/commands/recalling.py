@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from agent.app import Controller, start_command
 from agent.events import CommandOutput, Event, Notice
 from compact import Calibration, Evicted
-from transcripts import Folded, Originals, Result, Scope, is_recall_id
+from transcripts import Folded, Result
 from transcripts.patterns import lazy_pattern
+from transcripts.search import Originals, Scope, is_recall_id
 from transcripts.wording import shorten
 
 from .running import usage_notice

@@ -34,7 +34,6 @@ from transcripts import (
     LoadedTranscript,
     Metadata,
     Opened,
-    Originals,
     ProjectRecords,
     RecordsGuard,
     Reply,
@@ -52,6 +51,7 @@ from transcripts import (
     search,
     without_garbage_collection,
 )
+from transcripts.search import Originals
 from transcripts.secrets import SecretMasks
 from transcripts.storage import read_regular
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import transcripts.originals
+import transcripts.search.originals
 from tests.narrowing import block_text
 from tests.sampling import UNICODE
 from tests.tables import each_row
@@ -49,7 +49,7 @@ class Originals:
         return SearchHits(tuple(hits), self.unread)
 
     def prompt_in_view(self) -> str:
-        return transcripts.originals.Originals(self.folded, outputs=NOWHERE).prompt_in_view()
+        return transcripts.search.originals.Originals(self.folded, outputs=NOWHERE).prompt_in_view()
 
 
 async def asked(originals: Originals | None, page_bytes: int = MAX_PAGE_CHARS, **given: Any) -> ToolResult:

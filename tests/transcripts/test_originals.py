@@ -24,8 +24,8 @@ from transcripts.facts import (
 from transcripts.folding import Folded, fold
 from transcripts.load import read_transcript
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
-from transcripts.originals import MAX_FACT_CHARS, Originals
 from transcripts.search import filling
+from transcripts.search.originals import MAX_FACT_CHARS, Originals
 from transcripts.session_lock import RECORDS_FOLDER
 
 LONG = "needle\n" + "hay\n" * 3000

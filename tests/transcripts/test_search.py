@@ -23,12 +23,12 @@ from transcripts.facts import Fact, Reply, Result, Rewound, StoredOutput, User
 from transcripts.file_states import SEARCH_FOLDER, RecordFiles
 from transcripts.folding import fold
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.originals import Originals
 from transcripts.search import filling, make_hits, recorded_sids, search_facts, search_records, update_index
 from transcripts.search import index as term_index
 from transcripts.search import index_file as database_file
 from transcripts.search.index import SearchIndex
 from transcripts.search.index_file import INDEX_VERSION, IndexUnavailable, open_database
+from transcripts.search.originals import Originals
 from transcripts.search.words import QueryTerm
 from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.stored_outputs import OUTPUTS_FOLDER

@@ -1,4 +1,4 @@
-"""Search a project's transcripts by words or a question, and maintain the search index."""
+"""Find the text of a project's transcripts again: originals by id, others by words or a question."""
 # mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .background import *
     from .hits import *
     from .index_file import *
+    from .originals import *
     from .project_search import *
     from .ranking import *
 
@@ -18,6 +19,7 @@ __getattr__ = lazy_door(
         "background": "IndexThread update_index",
         "hits": "Hit SearchHits make_hits short_sid",
         "index_file": "record_path recorded_sids",
+        "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "project_search": "ProjectSearch",
         "ranking": "Found search_facts search_records",
     },

@@ -17,18 +17,18 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from transcripts import search  # most of which a session without a search never loads
 from transcripts.patterns import lazy_pattern
 
-from . import search
-from .errors import NoSuchSession, StoreError
-from .facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
-from .folding import Folded, fold
-from .listing import ProjectRecords
-from .load import LazyResults, read_transcript
-from .messages import typed_blocks
-from .render_text import block_text, content_text, fact_text
-from .stored_outputs import OutputsFolder
-from .wording import pluralize
+from ..errors import NoSuchSession, StoreError
+from ..facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
+from ..folding import Folded, fold
+from ..listing import ProjectRecords
+from ..load import LazyResults, read_transcript
+from ..messages import typed_blocks
+from ..render_text import block_text, content_text, fact_text
+from ..stored_outputs import OutputsFolder
+from ..wording import pluralize
 
 _RECALL_ID = lazy_pattern(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
 MAX_FACT_CHARS = 4_000  # of one fact in a range; `r<seq>` returns the whole text
