@@ -98,13 +98,7 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
     committed = commitments_text(
         local_summary, counter, min(MAX_COMMITMENT_TOKENS, room // 4), skip=f"{account}\n{beside}"
     )
-    reserve = min(TAIL_RESERVE_TOKENS, room // 4)
-    if (
-        summary
-        or limits.trigger != "auto"
-        or situation.window.size > situation.settings.ledger_only_max_window
-    ):
-        reserve += summary_reserve(room)
+    reserve = min(TAIL_RESERVE_TOKENS, room // 4) + summary_reserve(room)
     fixed = counter.text(account) + FRAME_TOKENS + reserve + counter.text(committed)
     words = user_messages(situation, entries, max(room // 8, room - fixed))
     pieces = [REPLACEMENT_HEADER.format(first=entries[0].seq, last=max(entry.last for entry in entries))]

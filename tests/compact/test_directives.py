@@ -148,6 +148,11 @@ DECIDED = (
 GIVEN_UP = (
     "Memory-mapping it was no faster, so I took it out again.",
     "We looked at Kafka; too heavy for one consumer.",
+    "A trigger would be simpler but the hoster forbids them.",
+    "I had hoped gzip would suffice; it does not, the header is signed.",
+    "Mit asyncio ging es nicht, der Treiber blockiert.",
+    "Le cache en mémoire a été abandonné : trop de workers.",
+    "Próba z wątkami się nie powiodła, biblioteka nie jest bezpieczna.",
     "I'm dropping the regex idea: it is far too slow on the big file.",
     "Ruled out: Celery (needs a broker).",
     "**Rejected:** websockets, because the proxy cuts them.",
