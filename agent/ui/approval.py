@@ -280,7 +280,10 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
     if question.preview.get("diff") and title:
         head += "  " + clip(title, max(ctx.columns - len(question.tool) - 10, 1))
     air = 4 if rows >= 14 else 0  # blank lines around the body
-    foot = _foot(panel, ctx, rows - air - 1 - MIN_BODY_ROWS)
+    most = rows - 1 - MIN_BODY_ROWS
+    if most - air < len(_foot(panel, ctx, 1 << 30)) <= most:  # whole answers are worth more than blank lines
+        air = 0
+    foot = _foot(panel, ctx, most - air)
     room = max(rows - air - 1 - len(foot), MIN_BODY_ROWS)
     if room < len(panel.body) <= room + air:  # the whole body is worth more than the blank lines
         room += air

@@ -338,21 +338,24 @@ def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, acc
 def test_a_command_that_would_run_outside_the_sandbox_says_so_in_full():
     why = "it cannot work in the sandbox: ssh needs your keys. Approving runs the line outside"
     asked = question(title="ssh a", why=why, prefix="open(ssh a)", preview={"text": "ssh a"})
-    rows = [row.strip() for row in draw_approval(panel_of(asked), RenderContext(60, Theme(False, False)), 24)]
-    filled = [row.removeprefix("❯ ").strip() for row in rows if row]
-    assert filled[:-1] == [
-        "Run this command outside the sandbox?",
-        "! sends data",
-        "ssh a",
-        "It cannot work in the sandbox: ssh needs your keys.",
-        "Approving runs the line outside.",
-        "1 Yes, without the sandbox, this once  y",
-        "2 Yes, and run this without the sandbox in this",
-        "session: open(ssh a)  a",
-        "3 No, and tell makeroom what to do instead  n",
-        "4 Yes, and always run this without the sandbox:",
-        "open(ssh a)  p",
-    ]
+    ctx = RenderContext(60, Theme(False, False))
+    for most in (24, 16):
+        drawn = draw_approval(panel_of(asked), ctx, most)
+        assert len(drawn) <= most
+        filled = [row.strip().removeprefix("❯ ") for row in drawn if row]
+        assert filled[:-1] == [
+            "Run this command outside the sandbox?",
+            "! sends data",
+            "ssh a",
+            "It cannot work in the sandbox: ssh needs your keys.",
+            "Approving runs the line outside.",
+            "1 Yes, without the sandbox, this once  y",
+            "2 Yes, and run this without the sandbox in this",
+            "session: open(ssh a)  a",
+            "3 No, and tell makeroom what to do instead  n",
+            "4 Yes, and always run this without the sandbox:",
+            "open(ssh a)  p",
+        ]
 
 
 @each_row("payload", ["a\rb", "a\x1b[2Kb", "rm -rf /\u202e", "\u200brm", "a\x08\x08b", "\x9b31m"])
