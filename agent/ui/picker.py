@@ -295,8 +295,8 @@ class Picker:
 
         Only text restarts the pause, so a digit that is pressed again and again answers after it.
         """
-        if self._digit is not None and not text.strip(self._digit.text):
-            self._digit = self._digit._replace(text=self._digit.text + text)
+        if (early := self._digit) is not None and not text.strip(early.text):
+            self._digit = EarlyDigit(early.row, text=early.text + text, timer=early.timer)
             return
         if digit := self._take_digit():
             state = replace(state, words=state.words + digit.text)
@@ -316,7 +316,7 @@ class Picker:
             self.end(row)
             return
         timer = asyncio.get_running_loop().call_later(self.digit_pause_s, self.end, row)
-        self._digit = EarlyDigit(row, digit, timer)
+        self._digit = EarlyDigit(row, text=digit, timer=timer)
 
     def _take_digit(self) -> EarlyDigit | None:
         """Return the digit that has not answered yet, which it no longer does."""
