@@ -181,13 +181,14 @@ class RefKeeper(Struct):
         """Return a stored operation; None if there is none."""
         return Operation.decode(self.store.get(digest)) if digest else None
 
-    def may_be_foreign(self, digest: str) -> bool:
-        """Return whether git would run commands of an operation that this run has not stored itself.
+    def own_operation(self, digest: str) -> Operation | None:
+        """Return a stored operation, unless git would run commands of it that another run has stored.
 
         The store may be part of the checkout.
         """
         operation = self.operation(digest)
-        return operation is None or (operation.executes and digest not in self._operations)
+        is_foreign = operation is not None and operation.executes and digest not in self._operations
+        return None if is_foreign else operation
 
     def tag_content(self, digest: str) -> dict[str, str]:
         """Return the contents of annotated tags that are stored together."""

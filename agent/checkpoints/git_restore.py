@@ -326,7 +326,7 @@ done
 
 
 async def restore_refs(
-    checkpoints: Checkpoints, plan: Iterable[RefStep], with_changed: bool, git: GitRunner
+    checkpoints: Checkpoints, plan: Sequence[RefStep], with_changed: bool, git: GitRunner
 ) -> dict[RefStep, str]:
     """Carry out a plan. Returns the reason for each step that was not done.
 
@@ -335,10 +335,12 @@ async def restore_refs(
     keeper = checkpoints.recording.keeper
     failures: dict[RefStep, str] = {}
     by_repository: dict[str, list[RefStep]] = {}
+    opened = [step for step in plan if step.name == "operation"]
+    operations = {step: keeper.own_operation(step.target) for step in opened}
     for step in plan:
         if step.changed_since and not with_changed:
             failures[step] = "kept, since it was changed outside this session"
-        elif step.name == "operation" and keeper.may_be_foreign(step.target):
+        elif step in opened and operations[step] is None:
             failures[step] = "its list of commits contains commands, and an earlier run recorded it"
         else:
             by_repository.setdefault(step.repository, []).append(step)
@@ -349,7 +351,7 @@ async def restore_refs(
     for name, steps in by_repository.items():
         last = [step for step in steps if step.name in ("index", "operation") or step.name.startswith(_LOGS)]
         order = [*(step for step in reversed(steps) if step not in last), *last]
-        calls = [call for step in order for call in _calls(keeper, step)]
+        calls = [call for step in order for call in _calls(keeper, step, operations.get(step))]
         try:
             repository = await keeper.repository(name)
             lines = await git(repository.top, _RESTORE, [word for _, *words in calls for word in words])
@@ -360,10 +362,8 @@ async def restore_refs(
             if answer != "ok":
                 failures.setdefault(step, answer)
         for step in steps:
-            if step.name == "operation" and step not in failures:
-                operation = keeper.operation(step.target)
+            if (operation := operations.get(step)) is not None and step not in failures:
                 try:
-                    assert operation is not None
                     await asyncio.to_thread(write_operation, repository.top, operation.files)
                 except OSError as error:
                     failures[step] = str(error)
@@ -371,8 +371,10 @@ async def restore_refs(
     return failures
 
 
-def _calls(keeper: RefKeeper, step: RefStep) -> Iterator[tuple[RefStep, str, str, str, str]]:
-    """Yield the arguments of the script for a step."""
+def _calls(
+    keeper: RefKeeper, step: RefStep, operation: Operation | None
+) -> Iterator[tuple[RefStep, str, str, str, str]]:
+    """Yield the arguments of the script for a step; `operation` is the one that is open again after it."""
     if step.name == STASH:
         yield (step, "stash", step.note, step.target, "")
     elif step.name == "HEAD":
@@ -385,9 +387,7 @@ def _calls(keeper: RefKeeper, step: RefStep) -> Iterator[tuple[RefStep, str, str
             yield (step, "part", step.name, part, "" if at else "first")
         newest = step.note.splitlines()[-1].split(" ")[1] if step.name == STASH_LOG else ""
         yield (step, "log", step.name, newest, "")
-    elif step.name == "operation":
-        operation = keeper.operation(step.target)
-        assert operation is not None
+    elif operation is not None:
         if operation.moves_head:
             yield (step, "commit", operation.commit, "", "")
         if operation.tree:
