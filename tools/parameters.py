@@ -49,7 +49,7 @@ class Arguments(Struct, forbid_unknown_fields=True, kw_only=True, dict=True):
         values: dict[str, Any] = {}
         wrong: list[WrongValue] = []
         for name, field in declared.items():
-            if name in given:
+            if name in given and (given[name] is not None or field.required):  # null: not given
                 try:
                     values[field.name] = convert(given[name], field.type, strict=False)
                 except ValidationError as error:

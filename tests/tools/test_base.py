@@ -27,6 +27,7 @@ def test_harmless_forms_of_input_are_understood():
     assert edit.TOOL.parse(given).replace_all
     assert read.TOOL.parse({"file_path": "f", "offset": '"5"'}).offset == 5
     assert read.TOOL.parse({"file_path": "f", "offset": "null"}).offset is None
+    assert bash.TOOL.parse({"job": "b1", "command": None, "kill": None}).command == ""
     given = {"file_path": "f", "old_string": "5", "new_string": "[1]"}
     assert edit.TOOL.parse(given).old_string == "5"
 

@@ -108,7 +108,7 @@ class MessageAccumulator(Struct):
             cache_written=known.get("cache_creation_input_tokens", 0),
             cache_written_hour=known.get("ephemeral_1h_input_tokens", 0),
             searches=known.get("web_search_requests", 0),
-            thinking=known.get("thinking_tokens", 0),
+            thinking=min(known.get("thinking_tokens", 0), known.get("output_tokens", 0)),
         )
 
     def _start_block(self, index: int, raw: Mapping[str, Any]) -> Event | None:

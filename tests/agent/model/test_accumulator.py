@@ -293,6 +293,8 @@ def test_the_tokens_of_thinking_and_the_reason_for_a_cache_miss_are_read():
         accumulator.feed(event)
     assert accumulator.reply.usage == Usage(input=3, output=50, thinking=44)
     assert accumulator.reply.cache_miss == CacheMiss("tools_changed", 1_234)
+    too_many = {"output_tokens": 50, "output_tokens_details": {"thinking_tokens": 51}}
+    assert fed([start(too_many)]).usage.thinking == 50  # it is a part of the output
 
 
 @each_row("diagnostics", [None, [], "x", {"cache_miss_reason": None}, {"cache_miss_reason": {"type": 3}}])
@@ -307,7 +309,7 @@ def test_a_pending_or_unreadable_diagnosis_is_no_reason(diagnostics: Any):
 def test_every_figure_of_the_usage_counts() -> None:
     usage = {
         "input_tokens": 1,
-        "output_tokens": 2,
+        "output_tokens": 8,
         "cache_read_input_tokens": 3,
         "cache_creation_input_tokens": 5,
         "cache_creation": {"ephemeral_1h_input_tokens": 4},
@@ -315,7 +317,7 @@ def test_every_figure_of_the_usage_counts() -> None:
         "output_tokens_details": {"thinking_tokens": 7},
     }
     assert fed([start(usage)]).usage == Usage(
-        input=1, output=2, cache_read=3, cache_written=5, cache_written_hour=4, searches=6, thinking=7
+        input=1, output=8, cache_read=3, cache_written=5, cache_written_hour=4, searches=6, thinking=7
     )
 
 
