@@ -491,6 +491,7 @@ def test_a_word_that_is_not_known_counts_for_everything_that_it_may_be(
                 "-px -c 'git push'",
                 "--debug x -c 'git push'",
                 "-d c -c 'git push'",
+                "-D c -c 'git push'",
                 "-iP --login -c'git push'",
             )
         ),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.shell.git_settings import GitSettings
 from tests.sampling import sampled
 from tools.processes.env_filter import filter_environment
 
@@ -210,6 +211,14 @@ def test_settings_are_found_where_git_finds_them(project: ReadingProject) -> Non
         "GIT_CONFIG_VALUE_0": "./evil",
     }
     assert not project.runs("git diff")
+
+
+def test_an_alias_may_stand_in_the_environment(tmp_path: Path) -> None:
+    environ = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "alias.Z", "GIT_CONFIG_VALUE_0": "push"}
+    settings = GitSettings(
+        {"HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1", **environ}, str(tmp_path), "names"
+    )
+    assert settings.aliases(str(tmp_path)) == {"z": ["push"]}
 
 
 def test_a_repository_within_is_judged_by_its_own_settings(project: ReadingProject) -> None:

@@ -56,7 +56,10 @@ LOST = {
         "data/huge.img",
     ],
     "git clean -fdx": ["node_modules", "web/node_modules", ".venv", "data/huge.img"],
-    "git -C . clean -ffdx": ["node_modules", "web/node_modules", ".venv", "lib/.git", "data/huge.img"],
+    **{
+        line: ["node_modules", "web/node_modules", ".venv", "lib/.git", "data/huge.img"]
+        for line in ("git -C . clean -ffdx", "git clean -dx --force --force")
+    },
     **{
         line: ["node_modules", "web/node_modules", ".venv", "data/huge.img"]
         for line in (

@@ -135,6 +135,7 @@ BARE = {
         ("secret-tool lookup a b", "keychain"),
         ("psql -h db.example.org -c 'select 1'", "direct network connection"),
         ("psql postgresql://u@db.example.org/x", "direct network connection"),
+        ("psql -hdb.example.org", "direct network connection"),
         ("redis-cli -h cache.example.org ping", "direct network connection"),
         ("kubectl delete pods --all", "credentials"),
         ("dig example.org", "direct network connection"),
@@ -451,6 +452,7 @@ def test_nothing_is_read_outside_unasked_where_commands_may_write_its_settings(p
         *("npm test", "npm run publish", "npm install", "cargo build", "cargo publish-less"),
         *("psql -h localhost -c x", "psql -h 127.0.0.1", "psql postgresql://u:p@localhost:5432/x", "psql"),
         *("redis-cli ping", "ping -c 1 localhost", "kubectl --help", "absent-gh pr", "glab mr list"),
+        *("psql -hlocalhost", "aws configure list"),
     ],
 )
 def test_what_works_in_the_sandbox_is_not_asked_about(project: Project, line: str) -> None:
