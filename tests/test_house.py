@@ -170,8 +170,6 @@ LONG_CLASSES = {"Services", "Controller", "McpServers", "SessionRepository", "Se
 # Left over: modules behind a door that another room loads by their names. This list only shrinks.
 LOADED_BY_NAME = {
     "agent/commands/settings.py: compact.policy",  # which is a setting there
-    "agent/commands/system.py: tools.sandbox.published_ports",
-    "agent/loop/session_sandbox.py: tools.sandbox.proxy.server",
     "agent/ui/key_actions.py: agent.app.pasted_images",
 }
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 
+import tools.sandbox  # most of which a session without commands never loads
 from agent.app import Controller, added_folders
 from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
@@ -204,8 +203,7 @@ def _port(text: str) -> int:
 
 async def _publish(runner: CommandRunner, port: int, outside: int) -> Event:
     if runner.published is None:
-        module = await asyncio.to_thread(import_module, "tools.sandbox.published_ports")
-        runner.published = module.PublishedPorts(runner.supervisor)
+        runner.published = tools.sandbox.PublishedPorts(runner.supervisor)
     try:
         await runner.published.publish(port, outside)
     except OSError as error:

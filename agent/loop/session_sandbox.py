@@ -9,7 +9,6 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -287,12 +286,10 @@ class SessionSandbox(Struct):
         """
         starting = self._proxy_folder is None
         if starting:
-            network = await asyncio.to_thread(import_module, "tools.sandbox.proxy.server")
+            start_proxy = await asyncio.to_thread(lambda: sandbox.start_proxy)  # 10 ms
             self._proxy_folder = Path(tempfile.mkdtemp(prefix="makeroom-net-"))
             with suppress(OSError):
-                self._proxy = await network.start_proxy(
-                    self._proxy_folder / "proxy", environ=self.tools.environ
-                )
+                self._proxy = await start_proxy(self._proxy_folder / "proxy", environ=self.tools.environ)
                 runner = command_runner(self.tools)
                 runner.refused_hosts = self._proxy.refused_since
                 runner.unreached_hosts = self._proxy.unreached_since

@@ -35,7 +35,7 @@ __getattr__ = lazy_door(
         "proxy.host_connection": "HostConnection HostNotPublic HostUnreachable connect_to_host",
         "proxy.hosts": "host_name hosts_with is_mirror local_port",
         "proxy.local_ports": "LocalPorts",
-        "proxy.server": "NetworkProxy",
+        "proxy.server": "NetworkProxy start_proxy",
         "published_ports": "PublishedPorts",
         "remembered_kind": "KindMemory SandboxKind",
         "supervisor_client": "Supervisor start_supervisor",
