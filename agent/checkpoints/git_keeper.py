@@ -43,6 +43,9 @@ from .git_state import (
 from .snapshot import shown_paths
 from .store_folder import RECENT_LOG_S
 
+RETRY_S = 2.0  # for git in a repository where it once took very long and failed
+HANGING_S = 10.0  # a failure after this long counts as that
+_HANGS = "git takes very long there"
 MAX_REPOSITORIES = 10  # of a project, those nearest to its top
 _TOO_MANY = f"only the {MAX_REPOSITORIES} git repositories nearest the root are covered"
 
@@ -76,8 +79,9 @@ class RefKeeper(Struct):
     """Keeps the repositories of the project `root` for the session of a log.
 
     `unkept` contains the repositories that could not be kept, with the reason, `damaged` those that lack
-    objects. One ref keeps all working trees of a repository; `_kept` contains its last commit, by the git
-    directory that they have in common.
+    objects, `hanging` those where git hangs, so that commands do not wait for it as long again. One ref keeps
+    all working trees of a repository; `_kept` contains its last commit, by the git directory that they have
+    in common.
     """
 
     root: Path
@@ -85,6 +89,7 @@ class RefKeeper(Struct):
     store: ContentStore
     unkept: dict[str, str] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
+    hanging: set[str] = field(default_factory=set)
     _known: dict[str, _Known] = field(default_factory=dict)
     _checked: dict[str, CheckedState] = field(default_factory=dict)  # when git last looked for objects
     _kept: dict[Path, str] = field(default_factory=dict)
@@ -218,14 +223,22 @@ class RefKeeper(Struct):
             if has_ref and not previous.fingerprint.hides_changes(previous.seen_ns):
                 return None
         seen_ns = time.time_ns()
+        began = time.monotonic()
         try:
-            state = await self.state(git, repository)
-            if state is not None:
-                await self._store_tags(git, repository, state)
+            async with asyncio.timeout(RETRY_S if name in self.hanging else None):
+                state = await self.state(git, repository)
+                if state is not None:
+                    await self._store_tags(git, repository, state)
+        except TimeoutError:
+            self.unkept[name] = _HANGS
+            return None
         except GitFailed as error:
             self.unkept[name] = str(error)
+            if time.monotonic() - began > HANGING_S:
+                self.hanging.add(name)
             return None
         self.unkept.pop(name, None)
+        self.hanging.discard(name)
         has_ref = self._has_ref(repository)
         self._known[name] = _Known(found, state=state, seen_ns=seen_ns, has_ref=has_ref)
         return state

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from agent.checkpoints import THEIRS, UNSEEN, Checkpoints, FileChange
+from agent.checkpoints import THEIRS, UNSEEN, Checkpoints, FileChange, shown_paths
 from agent.events import Emit, Notice
 from tools.base import ToolContext, ToolResult
 from tools.processes import command_runner
@@ -20,6 +20,10 @@ from transcripts.wording import pluralize
 
 _T = TypeVar("_T")
 SLOW_S = 1.0  # after which the user sees what a command waits for
+HANGING = (
+    "git did not answer in time in {}: /rewind cannot undo what commands do to its branches, stash and index."
+    " Commands wait at most 2 s for it from now on"
+)
 _BY_OTHERS = "by another session too"
 MAX_TOLD_FILES = 8  # of all kinds; the model can list more itself
 
@@ -53,7 +57,11 @@ async def checkpointed(
 async def keep_refs(checkpoints: Checkpoints, emit: Emit, tools: ToolContext, is_own: bool = False) -> None:
     """Keep what the project's git repositories refer to, before or after (`is_own`) a command."""
     checkpoints.scanner.activity = "keeping the branches, stash and index of git"
+    hanging = checkpoints.recording.keeper.hanging
+    known = {*hanging}
     await report_if_slow(checkpoints, emit, checkpoints.keep_refs(partial(run_git_script, tools), is_own))
+    if new := [name or "the repository" for name in sorted(hanging - known)]:
+        emit(Notice(HANGING.format(shown_paths(new, 3)), "warning"))
 
 
 async def report_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[Any, Any, _T]) -> _T:

@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from agent.checkpoints import git_keeper
 from agent.checkpoints.change_log import RefChange
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.git_restore import RefStep, plan_refs, restore_refs
-from agent.checkpoints.git_state import fingerprint, parse_state
+from agent.checkpoints.git_state import GitRunner, fingerprint, parse_state
 from agent.checkpoints.recorder import Checkpoints
+from agent.loop import changed_files
+from agent.loop.changed_files import keep_refs
 from tests.sampling import sampled, sampled_rows
+from tools.base import ToolContext
 from tools.search import GitFailed
 
 from .project import Seq, copy_tree
@@ -743,3 +747,33 @@ def test_what_a_command_plants_in_a_repository_is_not_followed(
     assert plain is not None and planted is not None and plain != planted
     assert not any(name.startswith("refs") for name, *_ in planted.stamps) or plant is _replaced_by_a_pipe
     assert "key" not in str(planted)
+
+
+def test_commands_wait_only_briefly_for_a_git_that_hung_before(
+    repository: Path, seq: Seq, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_keeper, "HANGING_S", 0.0)
+    monkeypatch.setattr(git_keeper, "RETRY_S", 0.01)
+    told: list[str] = []
+    checkpoints = Checkpoints(repository, "s1", seq)
+    keeper = checkpoints.recording.keeper
+    tools = ToolContext(repository, cwd=repository, outputs=repository, journals=repository)
+
+    async def gives_up(*_: object) -> str:
+        raise GitFailed("it took longer than 20 s")
+
+    async def hangs(*_: object) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async def look(runner: GitRunner) -> None:
+        monkeypatch.setattr(changed_files, "run_git_script", lambda tools, *call: runner(*call))
+        await keep_refs(checkpoints, lambda event: told.append(str(event)), tools)
+
+    asyncio.run(look(gives_up))
+    assert len(told) == 1 and "git did not answer in time in the repository" in told[0]
+    for _ in range(2):
+        asyncio.run(look(hangs))
+        assert keeper.gaps() == ["branches and stash of the repository: git takes very long there"]
+    asyncio.run(look(git))
+    assert keeper.gaps() == [] and keeper.hanging == set() and len(told) == 1
