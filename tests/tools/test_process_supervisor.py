@@ -21,7 +21,6 @@ from tests.forked import start_forked
 from tests.sampling import sampled
 from tools.base import ToolResult
 from tools.processes.runner import command_runner
-from tools.sandbox.supervisor import quick_library
 
 from . import bash_process
 from .bash_session import GUARD_S, MODES, BashSession, survivors, text, wait_until
@@ -456,31 +455,12 @@ def test_the_supervisor_gets_what_its_interpreter_needs(
     shell.runner.close()
 
 
-def test_the_supervisor_starts_without_modules_that_load_slowly() -> None:
-    """They would double the time for which the first command waits."""
-    slow = ("collections", "contextlib", "enum", "json", "re", "signal", "socket", "typing")
-    code = f"""if True:
-        import sys
-        sys.path.append('.')
-        import supervisor.serve
-        print([name for name in {slow} if name in sys.modules])
-    """
+def test_the_supervisor_starts_without_modules_that_are_only_for_the_type_checker() -> None:
+    """`typing` would take a sixth of the time for which the first command waits."""
+    code = "import sys; sys.path.append('.'); import supervisor.serve; sys.exit('typing' in sys.modules)"
     folder = Path(__file__).parents[2] / "tools" / "sandbox"
     argv = [sys.executable, "-P", "-s", "-S", "-c", code]
-    started = subprocess.run(argv, cwd=folder, timeout=GUARD_S, check=True, capture_output=True, text=True)
-    assert started.stdout == "[]\n"
-
-
-def test_messages_are_read_and_written_as_json_does() -> None:
-    messages: list[Any] = [
-        {"n": 1, "pid": -7, "errno": None, "over": True, "talks": False, "nested": {"a": [], "b": {}}},
-        {"argv": ["a", ("b", 'q"uote', "back\\slash", "new\nline\0"), "ü€😀", "\udcff", "\ud83d"]},
-    ]
-    for message in messages:
-        line = quick_library.dumps(message)
-        assert json.loads(line) == json.loads(json.dumps(message)) and "\n" not in line
-        assert quick_library.loads(json.dumps(message).encode()) == json.loads(line)
-        assert quick_library.loads(line) == json.loads(line)
+    assert subprocess.run(argv, cwd=folder, timeout=GUARD_S).returncode == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="relays are forked on Linux")

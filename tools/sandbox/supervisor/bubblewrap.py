@@ -7,7 +7,9 @@ bwrap builds the tree and starts a spawner in it, which then only has to filter 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import socket
 import sys
 
 from . import boot, installed_bwrap
@@ -23,7 +25,6 @@ from .mounts import (
     usual_variables,
     ways_to,
 )
-from .quick_library import Socket, dumps
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _STDERR = 2
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
-def exec_bwrap(profile: dict[str, Any], end: Socket, writer: int, hello: dict[str, str]) -> NoReturn:
+def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: dict[str, str]) -> NoReturn:
     """Become bwrap, and in it a spawner that serves `end` and reports through `writer` that it is set up.
 
     Errors of bwrap go to `writer` too. Raises OSError.
@@ -51,7 +52,7 @@ def exec_bwrap(profile: dict[str, Any], end: Socket, writer: int, hello: dict[st
         os.close(os.open(secret, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
     environ = {**usual_variables(profile), **private_caches(profile["caches"], [])}
     network = {"proxy": profile["proxy"], "ports": profile["ports"]}
-    given = dumps({"hello": hello, **network, "environ": environ})
+    given = json.dumps({"hello": hello, **network, "environ": environ})
     python = [
         sys.executable,
         "-P",

@@ -8,8 +8,8 @@ overlays on it is undefined.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
-from .quick_library import suppress
 from .system_calls import NO_DEVICES, NO_SETUID, mount
 
 _PRIVATE = "/tmp/.caches"  # used without a layer; removed with the session

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from contextlib import suppress
 
-from .quick_library import signal, suppress
 from .system_calls import (
     NEW_MOUNTS,
     NEW_PIDS,

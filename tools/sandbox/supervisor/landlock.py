@@ -12,15 +12,15 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from .cache_layers import private_caches
-from .quick_library import suppress
 from .shared_calls import deny_shared_calls
 from .system_calls import NO_NEW_PRIVS, SUBREAPER, call, drop_capabilities
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from typing import Any
 
 LEAST_ABI = 3  # Linux 6.2; before, files could be truncated everywhere

@@ -7,16 +7,20 @@ processes, and all of them end when the supervisor does. Each kind is tried in a
 from __future__ import annotations
 
 import errno
+import json
 import os
 import select
+import signal
+import socket
 import struct
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 
 from . import CANNOT_ENCLOSE
 from .memory_group import join_memory_group
 from .mounts import build_tree
-from .quick_library import Socket, dumps, signal, socket, suppress
 from .relay import open_listener, open_ports, proxy_environment, wait_for
 from .sandboxed_spawner import (
     READY,
@@ -30,7 +34,6 @@ from .system_calls import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PIDS, PDEATHSIG,
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, NoReturn
 
 SETUP_LIMIT_S = 5.0  # for a sandbox, which takes 0.01; a hanging file system must not block other commands
@@ -42,7 +45,7 @@ _INTERFACE_UP = 1  # linux/sockios.h, linux/if.h
 _REASONS = {"plain": "namespaces are disabled", "refused": "the system does not allow namespaces"}
 
 
-def start_sandbox(end: Socket, profile: dict[str, Any], how: str) -> int:
+def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
     """Fork a sandboxed spawner that serves `end`; return the pid of its container, 0 if there is no sandbox.
 
     `how` is the containment of the supervisor, see `contain`. The spawner's first message, or ours if there
@@ -62,7 +65,7 @@ def start_sandbox(end: Socket, profile: dict[str, Any], how: str) -> int:
             return pid
         reasons.append(why)
     with suppress(OSError):
-        end.sendall(dumps({"hello": "none", "why": "; ".join(dict.fromkeys(reasons))}).encode() + b"\n")
+        end.sendall(json.dumps({"hello": "none", "why": "; ".join(dict.fromkeys(reasons))}).encode() + b"\n")
     return 0
 
 
@@ -206,5 +209,5 @@ def _needed_capabilities(folder: str) -> int:
 def _raise_loopback() -> None:
     import fcntl
 
-    with Socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, struct.pack("16sh22x", b"lo", _INTERFACE_UP))

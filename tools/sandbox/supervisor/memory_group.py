@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-
-from .quick_library import suppress
+from contextlib import suppress
 
 _GROUPS = "/sys/fs/cgroup"
 _GROUP_NAME = "makeroom-"

@@ -58,9 +58,10 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 from .cache_layers import private_caches
-from .quick_library import suppress
 from .system_calls import (
     BIND,
     NO_DEVICES,
@@ -77,7 +78,6 @@ from .system_calls import (
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -187,13 +187,13 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
     ):
         mount(path, path, None, BIND | RECURSIVE)
     for path in kept_places(profile):
-        with _WhereItIs():
+        with _where_it_is():
             _protect(path)
     for path in filter(os.path.islink, read_only):
         with suppress(OSError):  # else the guards report a replacement
             attach_mount(clone_mount(path, follow=False), path)
     for path in hidden:
-        with _WhereItIs():
+        with _where_it_is():
             mount("secret" if os.path.isdir(path) else "secret-file", path, None, BIND)
     for path in _existing(profile["records"]):
         mount("record", path, None, BIND)
@@ -246,15 +246,14 @@ def _mount_proc() -> None:
             mount("secret-file", f"/proc/{name}", None, BIND)
 
 
-class _WhereItIs:
+@contextmanager
+def _where_it_is() -> Iterator[None]:
     """Skip a path that no longer exists or is not accessible to us."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
-        skipped = (errno.ENOENT, errno.EACCES, errno.ELOOP)
-        return isinstance(error, OSError) and error.errno in skipped
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EACCES, errno.ELOOP):
+            raise
 
 
 def _existing(paths: list[str]) -> list[str]:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-
-from .quick_library import suppress
-
-TYPE_CHECKING = False  # see __init__.py
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 
 CALL_VARIABLE = "MAKEROOM_CALL"  # in the environment of a command's processes: the command's number
 

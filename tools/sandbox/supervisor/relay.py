@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import sys
-
-from .quick_library import Socket, socket, suppress
-
-TYPE_CHECKING = False  # see __init__.py
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
 _NEVER_PROXIED = "localhost,127.0.0.1,::1"
 # Listeners on loopback ports by descriptor, each with the path of the socket that its connections go to.
-OpenPorts = dict[int, tuple[Socket, str]]
+OpenPorts = dict[int, tuple[socket.socket, str]]
 
 
-def open_listener() -> Socket:
+def open_listener() -> socket.socket:
     """Return a socket that listens on a free loopback port. Raises OSError."""
-    listener = Socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind(("127.0.0.1", 0))
     listener.listen(64)
     return listener
@@ -46,7 +43,7 @@ def open_ports(ports: Sequence[str]) -> OpenPorts:
     """
     found: OpenPorts = {}
     for path in ports:
-        listener = Socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         # An earlier sandbox of the session, in the same network, may still listen for its own jobs.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
@@ -59,7 +56,7 @@ def open_ports(ports: Sequence[str]) -> OpenPorts:
     return found
 
 
-def serve_relay(listener: Socket, proxy: str, until: int, ports: OpenPorts) -> None:
+def serve_relay(listener: socket.socket, proxy: str, until: int, ports: OpenPorts) -> None:
     """Join connections of the listener to the socket at the path `proxy` until the descriptor is readable.
 
     `ports` lead to ports of this machine.
@@ -82,7 +79,7 @@ def serve_relay(listener: Socket, proxy: str, until: int, ports: OpenPorts) -> N
 class _End:
     """One end of a joined pair. Data read from it is `pending` until the other end accepts it."""
 
-    def __init__(self, end: Socket) -> None:
+    def __init__(self, end: socket.socket) -> None:
         self.socket = end
         self.fd = end.fileno()
         self.other: _End = self
@@ -118,14 +115,14 @@ class _Relay:
         self.poller = select.poll()
         self.ends: dict[int, _End] = {}
 
-    def accept(self, listener: Socket, target: str, *, named: bool) -> None:
+    def accept(self, listener: socket.socket, target: str, *, named: bool) -> None:
         """Join the next connection of a listener to the socket at the path `target`.
 
         `named`: the client's port is sent before its data.
         """
         with suppress(OSError):
             inner, (_, port) = listener.accept()
-            outer = Socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 if len(self.ends) >= 2 * 256:  # more connections are closed immediately
                     raise OSError("too many connections")
@@ -176,7 +173,7 @@ class _Relay:
             self.poller.unregister(end.fd)
 
 
-def wait_for(child: int, listener: Socket | None, proxy: str, ports: OpenPorts) -> int:
+def wait_for(child: int, listener: socket.socket | None, proxy: str, ports: OpenPorts) -> int:
     """Relay, if there is a proxy, until a child ends; return its raw wait status."""
     if listener is not None and sys.platform == "linux":
         with suppress(OSError):

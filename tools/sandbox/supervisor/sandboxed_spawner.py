@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import sys
+from collections.abc import Sequence
 
-from .quick_library import Socket, loads
 from .relay import open_listener, open_ports, proxy_environment, serve_relay
 from .seccomp import deny_system_calls
 from .spawner import Spawner, serve_spawner
@@ -13,7 +15,6 @@ from .system_calls import DUMPABLE, call
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
 READY = b"ready"
@@ -45,7 +46,9 @@ class SandboxRequest:
     The descriptor `writer` reports that it is set up, or the reason why it is not.
     """
 
-    def __init__(self, profile: dict[str, Any], *, end: Socket, hello: dict[str, str], writer: int) -> None:
+    def __init__(
+        self, profile: dict[str, Any], *, end: socket.socket, hello: dict[str, str], writer: int
+    ) -> None:
         self.profile = profile
         self.end = end
         self.hello = hello
@@ -81,10 +84,12 @@ def serve_within(end: str, writer: str, given: str) -> None:
     `given` is JSON: the first message `hello`, additional environment `environ`, the sockets `proxy` and
     `ports`.
     """
-    values = loads(given)
+    values = json.loads(given)
     for fd in (end, writer):
         os.set_inheritable(int(fd), False)
-    request = SandboxRequest({}, end=Socket(fileno=int(end)), hello=values["hello"], writer=int(writer))
+    request = SandboxRequest(
+        {}, end=socket.socket(fileno=int(end)), hello=values["hello"], writer=int(writer)
+    )
     environ = values["environ"]
     relay = None
     if values["proxy"]:
@@ -97,7 +102,7 @@ def serve_within(end: str, writer: str, given: str) -> None:
     serve_sandboxed(request, SandboxedStart(environ), relay)
 
 
-def fork_relay(listener: Socket, proxy: str, ports: Sequence[str] = ()) -> int:
+def fork_relay(listener: socket.socket, proxy: str, ports: Sequence[str] = ()) -> int:
     """Relay in a process of its own, which ends with its parent."""
     opened = open_ports(ports)  # before any command can start
     reader, writer = os.pipe()

@@ -7,10 +7,10 @@ sandbox-exec, and has not been tested on a Mac yet.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from typing import Any
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import sys
+from contextlib import suppress
 
 from . import CANNOT_ENCLOSE
 from .containment import contain
-from .quick_library import Socket, signal, suppress
 from .spawner import Spawner, serve_spawner
 from .stage import SandboxStage
 
@@ -23,7 +25,7 @@ def main(fd: str, folder: str, how: str) -> None:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os._exit(CANNOT_ENCLOSE)
-    end = Socket(fileno=int(fd))
+    end = socket.socket(fileno=int(fd))
     spawner = Spawner(end, enclosed)
     stage = SandboxStage(how)
     spawner.start_sandbox = stage.add_sandbox

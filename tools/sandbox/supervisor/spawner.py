@@ -7,17 +7,20 @@ have a spawner in the sandbox.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import select
+import signal
+import socket
 import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from . import process_table
 from .containment import limit_processes
-from .quick_library import Socket, dumps, loads, receive_fds, send_fds, signal, socket, suppress
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from typing import Any
 
 TERM_GRACE_S = 0.5  # between TERM and KILL
@@ -42,7 +45,7 @@ class RunningCommand:
 class Spawner:
     """The commands of one socket, and the loop that serves it. `enclosed`: it is PID 1 of a namespace."""
 
-    def __init__(self, agent: Socket, enclosed: bool) -> None:
+    def __init__(self, agent: socket.socket, enclosed: bool) -> None:
         self.agent = agent
         self.enclosed = enclosed
         self.environ: Mapping[str, str] = {}  # overrides that of every command; "" removes a variable
@@ -71,17 +74,17 @@ class Spawner:
 
     def receive(self) -> bool:
         """Handle data from the socket; return False at its end."""
-        data, fds, _, _ = receive_fds(self.agent, 1 << 16, 16, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+        data, fds, _, _ = socket.recv_fds(self.agent, 1 << 16, 16, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
         for fd in fds:
             os.set_inheritable(fd, False)
         self.fds += fds
         *lines, self.buffer = (self.buffer + data).split(b"\n")
         for line in lines:
-            self.obey(loads(line))
+            self.obey(json.loads(line))
         return bool(data)
 
     def send(self, message: Mapping[str, Any]) -> None:
-        self.agent.sendall(dumps(message).encode() + b"\n")
+        self.agent.sendall(json.dumps(message).encode() + b"\n")
 
     def obey(self, request: dict[str, Any]) -> None:
         if request["op"] == "sandbox" and self.start_sandbox is not None:
@@ -215,12 +218,12 @@ class Spawner:
         return self.owners[pid]
 
 
-def send_connection(agent: Socket, number: int, address: tuple[str, int]) -> None:
+def send_connection(agent: socket.socket, number: int, address: tuple[str, int]) -> None:
     """Send a connecting or connected socket for an address in the network of the commands."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     message = b'{"n": %d, "connected": %d}\n'
     try:
-        end = Socket(family, socket.SOCK_STREAM)
+        end = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         agent.sendall(message % (number, error.errno or errno.EIO))
         return
@@ -228,7 +231,7 @@ def send_connection(agent: Socket, number: int, address: tuple[str, int]) -> Non
         end.setblocking(False)
         code = end.connect_ex(address)
         if code in (0, errno.EINPROGRESS):
-            send_fds(agent, [message % (number, 0)], [end.fileno()])
+            socket.send_fds(agent, [message % (number, 0)], [end.fileno()])
         else:
             agent.sendall(message % (number, code))
 

@@ -8,13 +8,14 @@ sandboxes mount over other places. It is mounted in the supervisor's namespace, 
 from __future__ import annotations
 
 import os
+import socket
 import sys
+from contextlib import suppress
 
 from .cache_layers import mount_overlay, reserve_layer
 from .levels import start_sandbox
 from .memory_group import make_memory_group, remove_memory_group
 from .mounts import DEVICES, MAX_TEMPORARY_BYTES, TEMPORARY
-from .quick_library import Socket, suppress
 from .system_calls import BIND, NO_DEVICES, NO_EXEC, NO_SETUID, READ_ONLY, call, mount, set_mount
 
 TYPE_CHECKING = False  # see __init__.py
@@ -64,7 +65,7 @@ class SandboxStage:
                 self._prepare(profile)
         common: dict[str, Any] = {"group": self.group, "views": self.views}
         common |= {"namespaces": self.namespaces, "stage": self.stage}
-        with Socket(fileno=fd) as end:
+        with socket.socket(fileno=fd) as end:
             holder = start_sandbox(end, {**profile, **common}, self.how)
         if holder and not self.namespaces:
             self._keep_namespaces(holder)

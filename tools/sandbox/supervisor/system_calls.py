@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-
-from .quick_library import suppress
+from contextlib import suppress
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
