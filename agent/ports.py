@@ -33,7 +33,8 @@ class PermissionQuestion(Struct, frozen=True):
     would have allowed it, for runs without a user. `call` is the id of the model's call, `input` its input.
     `asker` is the agent that asks, "" for the session itself. With `once` a rule requires approval each time,
     so none can be given for longer. With `waits` the call runs, and its connection waits for the answer.
-    `port` is the port of this machine (`localhost:5432`) that commands could reach then.
+    `port` is the port of this machine (`localhost:5432`) that commands could reach then. With `outside` the
+    call would run outside the sandbox that other commands run in.
     """
 
     tool: str
@@ -51,6 +52,7 @@ class PermissionQuestion(Struct, frozen=True):
     once: bool = False
     waits: bool = False
     port: str = ""
+    outside: bool = False
 
 
 class Allow(Struct, frozen=True):

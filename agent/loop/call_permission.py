@@ -179,6 +179,7 @@ async def _settle(sandbox: SessionSandbox, emit: Emit) -> None:
 
 def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:
     prefix = str(verdict.prefix) if verdict.prefix is not None else None
+    runs = any(access.kind == "run" for access in call.access)
     return PermissionQuestion(
         call.tool.name,
         title=call.title,
@@ -189,6 +190,7 @@ def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Permi
         call=call.use.id,
         input=call.use.input,
         once=verdict.once,
+        outside=runs and context.permissions.rules.sandboxed and not verdict.sandboxed,
     )
 
 

@@ -311,7 +311,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
         return Verdict("allow", harmless)
     if needed:
         warning = outside_warning(access, rules)
-        why = f"it cannot work in the sandbox: {needed}. Approving runs the line outside"
+        why = f"it cannot work in the sandbox: {needed}"
         why += f". {warning}" if warning else ""
         return Verdict("ask", why, prefix=opening_rule(line), binding=True)
     replaced = rules.replacement(access) if rules.sandboxed and opening is not None and not bypasses else ""

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from wcwidth import strip_sequences
 
 from agent.keys import with_keys
-from agent.permissions import OPENING, OUTSIDE, WRITES_A_FILE
+from agent.permissions import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.user_answer import ANSWERS
 from transcripts.patterns import lazy_pattern
@@ -219,7 +219,7 @@ def question_head(question: PermissionQuestion) -> str:
         return f"{asker}Let this command connect?"
     if question.port:
         return f"{asker}Let commands connect to {one_line(question.port)}?"
-    runs_outside = question.refused or (question.prefix or "").startswith(f"{OPENING}(")
+    runs_outside = question.refused or question.outside
     return asker + ("Run this command outside the sandbox?" if runs_outside else f"Allow {tool}?")
 
 

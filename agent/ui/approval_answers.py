@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.permissions import EDITING, OPENING
+from agent.permissions import EDITING
 from agent.ports import Allow, PermissionQuestion, PermissionUpdate
 
 from .terminal_text import one_line
@@ -53,12 +53,11 @@ def _plan_answers() -> Iterator[ApprovalChoice]:
 
 def _call_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
     """Yield the answers to the question whether a call may run. Each says exactly what it allows."""
-    runs_outside = (question.prefix or "").startswith(f"{OPENING}(")
-    unboxed = "without the sandbox, " if runs_outside else ""
+    unboxed = "without the sandbox, " if question.outside else ""
     yield ApprovalChoice("y", text=f"Yes, {unboxed}this once", answer=Allow("once"))
     if question.prefix is not None:
         text = f"Yes, and allow {_allowed_by(question.prefix)} in this session"
-        if runs_outside:
+        if question.outside:
             text = f"Yes, and run this without the sandbox in this session: {one_line(question.prefix)}"
         yield ApprovalChoice("a", text=text, answer=Allow("session"))
     elif not question.once and not any(access.kind == "run" for access in question.access):
@@ -69,7 +68,7 @@ def _call_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
     yield ApprovalChoice("n", text=DENIAL, answer=None)
     if question.prefix is not None:
         text = f"Yes, and always allow {_allowed_by(question.prefix)} in this project"
-        if runs_outside:
+        if question.outside:
             text = _always_outside(question.prefix)
         yield ApprovalChoice("p", text=text, answer=Allow("always"))
 

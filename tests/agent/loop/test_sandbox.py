@@ -373,6 +373,13 @@ def test_where_no_checkpoint_covers_the_project_the_question_comes_back(
     assert len(warned) <= 1 and (len(asked) == 3 or "are not in the checkpoint yet" in warned[0].text)
 
 
+def test_a_question_says_whether_the_line_would_run_outside_the_sandbox(tmp_path: Path) -> None:
+    shell = SandboxedWorld(tmp_path / "project", ask=(Rule("bash", "touch"),))
+    shell.run(["git push git@example.org:a", "touch a"], Deny(), Deny())
+    asked = {question.title: question.outside for question in shell.world.approver.questions}
+    assert asked == {"git push git@example.org:a": True, "touch a": False}
+
+
 def test_where_edits_are_accepted_no_question_is_in_for_a_checkpoint(tmp_path: Path) -> None:
     limits = SnapshotLimits(max_files=1)
     shell = SandboxedWorld(tmp_path / "project", checkpoint_limits=limits, mode="acceptEdits")

@@ -491,8 +491,7 @@ def test_a_program_of_the_project_that_path_finds_first_is_named(project: Projec
     make.write_text("#!/bin/sh\n")
     make.chmod(0o755)
     project.environ["PATH"] = f"{make.parent}:{project.environ['PATH']}"
-    words = "it cannot work in the sandbox: docker needs the socket of the container engine. "
-    words += "Approving runs the line outside"
+    words = "it cannot work in the sandbox: docker needs the socket of the container engine"
     assert project.judge("docker ps -a && ls && docker run x").why == words
     assert project.judge("docker run x && make").why == f"{words}. It runs .venv/bin/make of the project"
 

@@ -336,8 +336,8 @@ def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, acc
 
 
 def test_a_command_that_would_run_outside_the_sandbox_says_so_in_full():
-    why = "it cannot work in the sandbox: ssh needs your keys. Approving runs the line outside"
-    asked = question(title="ssh a", why=why, prefix="open(ssh a)", preview={"text": "ssh a"})
+    why = "it cannot work in the sandbox: ssh needs a direct network connection and keys"
+    asked = question(title="ssh a", why=why, prefix="open(ssh a)", preview={"text": "ssh a"}, outside=True)
     ctx = RenderContext(60, Theme(False, False))
     for most in (24, 16):
         drawn = draw_approval(panel_of(asked), ctx, most)
@@ -347,8 +347,8 @@ def test_a_command_that_would_run_outside_the_sandbox_says_so_in_full():
             "Run this command outside the sandbox?",
             "! sends data",
             "ssh a",
-            "It cannot work in the sandbox: ssh needs your keys.",
-            "Approving runs the line outside.",
+            "It cannot work in the sandbox: ssh needs a direct network",
+            "connection and keys.",
             "1 Yes, without the sandbox, this once  y",
             "2 Yes, and run this without the sandbox in this",
             "session: open(ssh a)  a",
