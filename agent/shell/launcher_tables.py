@@ -145,7 +145,6 @@ SCRIPT_OPTIONS = {
         ("ptw pytest-watch", "--runner --onpass --onfail --beforerun --afterrun --onexit"),
         ("air", "--build.cmd --build.pre_cmd --build.post_cmd --build.full_bin"),
         ("fzf", "--preview"),
-        ("CompileDaemon", "-build -command"),
         ("vagrant snap repo bpftrace forever", "-c --command"),
         ("ansible", "-a --args"),
         ("git", "--exec"),

@@ -97,6 +97,15 @@ WRAPPERS = [
     "kitty {}", "limactl shell x {}", "distrobox enter x -- {}", "nerdctl exec x {}", "chpst -u x {}",
     "watchmedo auto-restart -- {}", "py-spy record -- {}", "flox activate -- {}", "watchexec -e py {}",
     "nodemon --exec {}",
+    "pdm run {}", "hatch run {}", "mamba run {}", "pipx run {}", "infisical run -- {}", "teller run -- {}",
+    "railway run {}", "honcho run {}", "mr run {}", "rtx run {}", "fnm run {}", "toolbox run {}",
+    "heroku local:run {}", "heroku run {}", "rbenv exec {}", "pyenv exec {}", "volta run {}",
+    "nvm exec 20 {}", "sops exec-env x {}", "multipass exec x -- {}", "colima ssh -- {}", "vagrant ssh -- {}",
+    "guix shell -- {}", "zellij run -- {}", "wezterm start -- {}", "pm2 start {}", "forever start {}",
+    "bun x {}", "bun run {}", "bwrap {}", "cgexec {}", "cpulimit {}", "daemonize {}", "dtruss {}",
+    "envdir x {}", "flatpak-spawn {}", "foot {}", "gnome-terminal -- {}", "ifne {}", "konsole {}", "lima {}",
+    "multitime {}", "proot {}", "s6-envdir x {}", "s6-setuidgid x {}", "softlimit {}", "viddy {}", "xe {}",
+    "xfce4-terminal {}",
 ]  # fmt: skip
 SCRIPTS = [
     "bash -c {}", "sh -c {}", "dash -ec {}", "zsh -c {}", "ksh -c {}", "fish -c {}", "bash -lc {}",
@@ -118,6 +127,10 @@ SCRIPTS = [
     "chokidar src -c {}", "tsc-watch --onSuccess {}", "ptw --runner {}", "watchmedo shell-command -c {} .",
     "doppler run --command {}", "sem {}", "echo {} | parallel", "echo {} | parallel -j 2", "watchexec {}",
     "ls | entr -s {}", "just --command sh -c {}", "cross-env-shell {}", "pee {}", "pnpm exec -c {}",
+    "fzf --preview {}", "air --build.cmd {}", "vagrant ssh -c {}",
+    "repo forall -c {}", "bpftrace -c {}", "forever -c {}", "ansible all -a {}", "chokidar x --command {}",
+    "su --command {} x", "git rebase --exec {} main", "snap run --command {} x", "tsup --onSuccess {}",
+    "sudo <<< {}", "su <<< {}", "doas <<< {}", "unshare -r <<< {}", "nsenter <<< {}", "sg x <<< {}",
 ]  # fmt: skip
 SPELT = [
     "c''url x", 'c""url x', "c\\url x", "'curl' x", '"curl" x', "\\curl x", "c\\\nurl x", "$'curl' x",

@@ -34,6 +34,8 @@ PLACES = Places(folder="/p", home="/home/u", cwd="/p")
         ("unzip x.zip", ["."]),
         ("tar xf x.tar", ["."]),
         ("tar -xf x.tar -C a", ["a"]),
+        ("tar -xf x.tar --directory a", ["a"]),
+        ("patch --directory a -i x", ["a"]),
         ("bsdtar --extract --directory=a -f x.tar", ["a"]),
         ("tar --get -f x.tar", ["."]),
         ("tar cf x.tar a", []),
