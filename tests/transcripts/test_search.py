@@ -277,6 +277,18 @@ def test_the_words_of_the_facts_around_one_count_for_it(project: Path) -> None:
     assert found(project, "harbour crowns") == ["c1", "c2", "d2"]
 
 
+def test_of_equal_facts_that_of_the_shorter_session_comes_first(tmp_path: Path) -> None:
+    """In the longer one, which is newer, one more fact matches."""
+    for sid, age, matching, others in (("short", 60, 3, 0), ("long", 0, 4, 400)):
+        said = [
+            *(f"The lizard {at} eats crickets." for at in range(matching)),
+            *(f"Row {at}." for at in range(others)),
+        ]
+        facts = [Reply(seq, NOON - age, (TextBlock(text),)) for seq, text in enumerate(said, 1)]
+        write(tmp_path, sid, *facts)
+    assert found(tmp_path, "lizard crickets")[0].startswith("short")
+
+
 def test_of_equal_facts_that_of_the_session_about_the_subject_comes_first(project: Path) -> None:
     """The other session's is newer, which would decide between them."""
     for sid, subject in (("c", "harbour"), ("d", "garden")):

@@ -47,6 +47,10 @@ class SearchIndex:
         ends = [end for sid, lowest, highest in rows if sid in wanted for end in (lowest, highest)]
         return range(min(ends), max(ends) + 1) if ends else range(0)
 
+    def sizes(self) -> dict[int, int]:
+        """Return about how many facts each file has."""
+        return dict(self._db.execute("SELECT id, highest - lowest + 1 FROM files WHERE lowest IS NOT NULL"))
+
     def count_with(self, term: QueryTerm, ids: range) -> int:
         """Count the facts among these that contain a term; beyond MAX_SCORED the number is an estimate."""
         query = """

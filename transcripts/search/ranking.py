@@ -36,7 +36,9 @@ MAX_READ = 12  # facts read from the transcripts
 MAX_READ_FOR_NAME = 60  # for a query that is one name
 MIN_RANKED = 100  # facts among which the neighbours of one are looked for
 NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
-SESSION_WEIGHT = 0.06  # of each of the best SESSION_FACTS facts of the session
+# Of each of the best SESSION_FACTS facts of the session; divided by the fourth root of its number of facts,
+# since the more a session has, the more of them match by chance.
+SESSION_WEIGHT = 0.4
 SESSION_FACTS = 4
 SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
 RESULT_WEIGHT = 0.08  # of a result of a call: more often the source than what was said about it
@@ -220,7 +222,11 @@ def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most:
             score += weight * max((one.score for one in near if one and one.file == place.file), default=0.0)
         scores[place.id] = score
         by_session.setdefault(place.file, []).append(score)
-    extra = {file: SESSION_WEIGHT * sum(nlargest(SESSION_FACTS, each)) for file, each in by_session.items()}
+    sizes = index.sizes()
+    extra = {
+        file: SESSION_WEIGHT * sum(nlargest(SESSION_FACTS, each)) / sizes[file] ** 0.25
+        for file, each in by_session.items()
+    }
     weighed = [place._replace(score=scores[place.id] + extra[place.file]) for place in ranked.values()]
     return sorted(weighed, key=lambda place: -place.score)
 
