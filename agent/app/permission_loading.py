@@ -46,7 +46,8 @@ def permission_store(setup: RunSetup) -> PermissionStore:
         folder=folder,
         home=home,
         reading=lambda: shell.ProjectEnvironment(folder, environ),
-        asks_sandboxed=options.asks_client and options.input_format == "stream-json",
+        asks_sandboxed=setup.has_other_spellings
+        or (options.asks_client and options.input_format == "stream-json"),
         asks_edits=bool(setup.why_no_project),
         opened=stored_openings(path),
     )

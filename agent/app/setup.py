@@ -33,6 +33,7 @@ class RunSetup(Struct, frozen=True):
     hooks           hooks of an embedding program; they run before those of the settings
     variables       approved ones of settings files, for commands, hooks and servers
     why_no_project  the reason why the directory is not a project, which keeps it read-only; "" otherwise
+    has_other_spellings  the file system ignores letter case, so a mount covers only one name of a file
     session_files   opens transcripts; the choice of the session to resume has read its start
     key_names       names of the keys by action; the screen replaces them with the user's own key bindings,
                     and without a screen they are ""
@@ -48,6 +49,7 @@ class RunSetup(Struct, frozen=True):
     hooks: Hooks | None = None
     variables: Mapping[str, str] = {}
     why_no_project: str = ""
+    has_other_spellings: bool = False
     session_files: SessionFiles = field(default_factory=SessionFiles)
     key_names: dict[str, str] = field(default_factory=lambda: {**KEY_NAMES})
 

@@ -23,7 +23,7 @@ from .composition import Services
 from .options import Options
 from .project_approval import record_decision
 from .setup import RunSetup
-from .unusual_places import spelling_warning
+from .unusual_places import OTHER_SPELLINGS
 
 
 class Opening:
@@ -54,7 +54,8 @@ async def open_run(services: Services) -> bool:
     folder = services.setup.folder
     options = services.setup.options
     unread = unread_memory(folder, config.user_dir, claude_folder(services.setup.environ))
-    spelling = "" if options.sandbox == "off" else spelling_warning(folder)
+    is_open = options.sandbox == "off" or not services.setup.has_other_spellings
+    spelling = "" if is_open else OTHER_SPELLINGS
     for warning in filter(None, (*config.warnings, *unread, spelling)):
         services.warn(warning)
     _tell_ignored(services)

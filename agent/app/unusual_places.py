@@ -19,6 +19,11 @@ from transcripts.storage import trusted_owners
 
 from .setup import RunSetup
 
+OTHER_SPELLINGS = (
+    "this file system ignores letter case: commands in the sandbox can reach protected files under other"
+    " spellings, such as .ENV for .env. So each command needs your approval, except those known to only read."
+    " Move the project to another file system to prevent that"
+)
 _FOLDERS_OF_HOMES = ("/home", "/homes", "/Users", "/users")
 # Of file systems whose files other machines change too. Those of virtual machines and WSL are not among them.
 _NETWORK_TYPES = lazy_pattern(r"nfs\d?|cifs|smb\d?|smbfs|afs|ceph|glusterfs|lustre|beegfs|davfs|afpfs|webdav")
@@ -36,7 +41,7 @@ def check_folder(setup: RunSetup) -> RunSetup:
         raise UsageError(
             f"cannot store sessions in {setup.folder}, which is {why}; start in a project or use -C"
         )
-    return replace(setup, why_no_project=why)
+    return replace(setup, why_no_project=why, has_other_spellings=has_other_spellings(setup.folder))
 
 
 def why_no_project(folder: Path, environ: Mapping[str, str], login_home: Path | None = None) -> str:
@@ -61,18 +66,13 @@ def why_no_project(folder: Path, environ: Mapping[str, str], login_home: Path | 
     return ""
 
 
-def spelling_warning(folder: Path) -> str:
-    """Return a warning if the sandbox cannot cover all names of a protected file in a directory, else ""."""
+def has_other_spellings(folder: Path) -> bool:
+    """Return whether the sandbox cannot cover all names of a protected file in a directory."""
     try:
         mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
-        if not ignores_case(folder, mounts, partial(os.listdir, folder)):
-            return ""
+        return ignores_case(folder, mounts, partial(os.listdir, folder))
     except OSError:  # not Linux
-        return ""
-    return (
-        "this file system ignores letter case: sandboxed commands can reach protected files under other"
-        " spellings, such as .ENV for .env. Move the project to another file system to prevent that"
-    )
+        return False
 
 
 def ignores_case(folder: Path, mounts: str, listing: Callable[[], Collection[str]]) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.config import Config
 from agent.app.options import Options
@@ -215,3 +216,13 @@ def test_a_file_that_is_found_under_another_spelling_shows_that_case_is_ignored(
 ) -> None:
     (tmp_path / "B").touch()
     assert ignores_case(tmp_path, f"22 1 8:1 / / rw - {kind} /dev/x rw\n", lambda: names) == is_found
+
+
+def test_where_a_mount_covers_only_one_name_of_a_file_commands_are_asked_about(tmp_path: Path) -> None:
+    folder = tmp_path.resolve()
+    (folder / ".env").write_text("A=b\n")
+    for has_other_spellings, expected in ((False, "allow"), (True, "ask")):
+        setup = replace(setup_at(folder, folder / "home"), has_other_spellings=has_other_spellings)
+        rules = replace(permission_store(setup).rules, sandboxed=True)
+        for line, answer in {"python3 -c 1": expected, "cat .ENV": expected, "ls": "allow"}.items():
+            assert judge_call("bash", [Access("run", line, cwd=str(folder))], rules).answer == answer
