@@ -73,7 +73,8 @@ _INSTALLING = word_set(
 # Words that make a program of `_ALWAYS` do something that works in the sandbox.
 _WORKING: Mapping[str, frozenset[str]] = {
     "ssh": word_set("-V -Q -G"),
-    "docker": word_set("context version"),  # `docker compose version` as well
+    "docker": word_set("context version") | {"compose config"},  # `docker compose version` as well
+    "docker-compose": word_set("config"),
     "kubectl": word_set("kustomize"),
     "aws": word_set("configure"),
     "journalctl": word_set("--file --directory -D"),
@@ -167,7 +168,8 @@ def _need(command: Invocation, here: str, seen: Standpoint) -> str:
         return need_of_git(command.words, here, seen)
     if program in _ALWAYS:
         working = _WORKING.get(program, frozenset())
-        idle = not arguments or arguments[0] in _HARMLESS or not working.isdisjoint(arguments[:2])
+        begun = (*arguments[:2], " ".join(arguments[:2]))
+        idle = not arguments or arguments[0] in _HARMLESS or not working.isdisjoint(begun)
         idle = idle or "--help" in arguments[:2]
         return "" if idle and not _runs_bare(program, arguments) else f"{program} needs {_ALWAYS[program]}"
     if program in _SUBCOMMANDS:
