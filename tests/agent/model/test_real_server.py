@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from agent.cli.verify_command import verify_transcript
 from agent.events import Event, Notice, Retrying, TextDelta, TurnFinished
 from agent.loop.turn import run_turn
 from agent.model.anthropic.client import AnthropicModel
@@ -20,8 +21,10 @@ from agent.model_port import Model
 from agent.ports import SystemClock
 from compact.settings import ContextWindow
 from tests.agent.loop.world import World, world
+from tests.agent.ui.headless_run import run_headless
 from transcripts.facts import Reply
 from transcripts.messages import ToolUseBlock
+from transcripts.search import record_path, recorded_sids
 
 from .llama_server import CALLING_TEMPLATE, LlamaServer, llama_server, model_file
 
@@ -127,6 +130,35 @@ def test_a_window_that_overflows_is_recognized_and_freed(tmp_path: Path, adapter
         assert finished.reason == "done" or "cut off" in finished.error, finished.error
         assert any(f"{window:,}" in notice.text or str(window) in notice.text for notice in w.told(Notice))
         assert w.context.compaction.window.size == window
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(900)
+@both
+def test_the_whole_program_works_through_five_prompts_at_4k(
+    tmp_path: Path, adapter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.agent.ui.headless_run.RUN_DEADLINE_S", 300)
+    (tmp_path / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    prompts = (
+        "What is in @calc.py?",
+        "Name a bug in it.",
+        "What is a sandbox?",
+        "Write a haiku.",
+        "Which file?",
+    )
+    with llama_server(4_096) as server:
+        environ = {
+            "messages": {"ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "key"},
+            "chat": {"MAKEROOM_PROVIDER": "openai", "OPENAI_BASE_URL": f"{server.base_url}/v1"},
+        }[adapter]
+        model = ("--model", MODEL) if adapter == "messages" else ()
+        for number, prompt in enumerate(prompts):
+            flags = (*model, *(("-c",) if number else ()))
+            done = run_headless(tmp_path, None, *flags, prompt, environ=environ)
+            assert done.returncode == 0 and done.stdout.strip(), done.stderr
+    (sid,) = recorded_sids(tmp_path)
+    assert verify_transcript(record_path(tmp_path, sid), tmp_path).requests >= 5
 
 
 @pytest.mark.sweep
