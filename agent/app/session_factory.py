@@ -13,13 +13,7 @@ from agent.errors import ConfigError, RequestRejected, UsageError
 from agent.events import Emit, Notice
 from agent.loop import ActiveSession, TurnContext, end_background_summary
 from agent.ports import HookEvent
-from agent.session import (
-    Session,
-    post_command_text,
-    record_opening,
-    restore_news,
-    with_command_text,
-)
+from agent.session import Session, post_command_text, record_opening, restore_news, with_command_text
 from tools.processes import command_runner
 from transcripts import FromElsewhere, RequestSent
 

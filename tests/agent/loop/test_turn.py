@@ -836,4 +836,5 @@ def test_no_hook_runs_after_a_call_that_did_not_run(tmp_path: Path) -> None:
         w.run()
         ((event, about),) = hooks.told
         assert (event, about["tool"], about["input"]) == ("pre_tool", "echo", {"words": "hi"})
+        assert about["id"] == w.server.requests[1]["messages"][-1]["content"][0]["tool_use_id"]
         assert w.ran["echo"] == []
