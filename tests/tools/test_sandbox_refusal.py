@@ -259,8 +259,20 @@ def test_a_server_outside_the_sandbox_is_recognised(run: SandboxedRun, line: str
         refusal = find_blocked_access(failed)
         assert refusal is not None and str(refusal).startswith(f"blocked: reach localhost:{port}")
         assert find_blocked_access(replace(failed, loopback=False)) == refusal  # with Landlock as well
+        assert find_blocked_access(replace(failed, published=[port])) is None
     assert find_blocked_access(failed) is None  # nothing listens there now
     assert find_blocked_access(replace(failed, output="", failed=False)) is None
+
+
+def test_a_silent_client_in_a_pipeline_was_blocked_if_a_server_listens_outside(run: SandboxedRun) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        piped = replace(run, line=f"curl -s localhost:{port}/api | jq .", output="", failed=False)
+        assert str(find_blocked_access(piped)).startswith(f"blocked: reach localhost:{port}")
+        assert find_blocked_access(replace(piped, line=f"curl -s localhost:{port} || true")) is not None
+        assert find_blocked_access(replace(piped, line=f"echo localhost:{port} | sort >a")) is None
+        assert find_blocked_access(replace(piped, output="3 items")) is None  # of a server in the sandbox
+    assert find_blocked_access(piped) is None
 
 
 def test_a_silent_client_was_blocked_where_there_is_no_network(run: SandboxedRun) -> None:

@@ -287,6 +287,7 @@ class CommandRunner:
                 unreached=self.unreached_hosts(since),
                 loopback=self._supervisor is None or self._supervisor.sandbox == "namespaces",
                 failed=failed,
+                published=self.published.ports if self.published is not None else (),
             )
         )
 

@@ -78,6 +78,8 @@ _NAMED_HOST = lazy_pattern(
     rf"|\w@{_HOST}:",
     re.IGNORECASE,
 )
+# A client whose exit code is lost, so that it fails without a word: `curl -s localhost:3000 | jq .`.
+_PIPED_CLIENT = lazy_pattern(r"(?:^|[\s(])(?:curl|wget|https?)\s[^|;&\n]*\|")
 _LOCAL_HOST = lazy_pattern(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
 
 
@@ -91,6 +93,7 @@ class SandboxedRun(Struct, frozen=True):
     unreached why it could not reach hosts that are allowed
     loopback  it has a loopback interface, so the sandbox does not block localhost
     failed    its exit code is not 0
+    published the ports that servers in the sandbox serve, so that something listens there outside as well
     """
 
     line: str
@@ -102,6 +105,7 @@ class SandboxedRun(Struct, frozen=True):
     unreached: Sequence[str] = ()
     loopback: bool = True
     failed: bool = True
+    published: Collection[int] = ()
 
 
 def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
@@ -138,9 +142,10 @@ def _is_within(path: Path, places: Sequence[Path]) -> bool:
 def _refused_service(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | None:
     """Return the service of this machine, outside the sandbox, that a command could not connect to."""
     target = blocked_socket(run.line, lines, run.profile.hidden, run.cwd)
+    is_silent = not run.output.strip() and _PIPED_CLIENT.search(run.line) is not None
     says_anything = run.failed or any(map(str.strip, lines))
-    port = blocked_port(run.line, lines) if target is None and says_anything else None
-    if port is not None:
+    port = blocked_port(run.line, lines) if target is None and (says_anything or is_silent) else None
+    if port is not None and port not in run.published:
         target = f"localhost:{port}"
     if target is None:
         return None
