@@ -118,7 +118,7 @@ def gaps_of(controller: Controller) -> list[str]:
         gaps.append(f"changes in the added directory {folder}")
     abouts = (fact.about for fact in session.folded.facts if isinstance(fact, Result))
     if jobs := dict.fromkeys(job for about in abouts if isinstance(job := about.get("job"), str)):
-        gaps.append(f"changes by background commands ({', '.join(jobs)})")
+        gaps.append(f"what background commands changed in git ({', '.join(jobs)})")
     return gaps
 
 

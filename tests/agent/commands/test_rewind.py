@@ -273,7 +273,7 @@ def test_that_no_file_had_to_change_or_could_is_reported(tmp_path: Path) -> None
 def test_what_commands_change_in_the_background_is_reported_as_not_covered(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("run `true` in the background", "hello")
-        gap = "not covered: changes by background commands (b1)"
+        gap = "not covered: what background commands changed in git (b1)"
         for line in ("/diff", "/rewind 1 files"):
             assert gap in await run.do(line), line
 
