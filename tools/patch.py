@@ -20,6 +20,7 @@ from transcripts.patterns import lazy_pattern
 from .unified_diff import MAX_COMPARED_LINES, diff_lines, equal_start
 
 _SNIPPET_LINES = 24
+_SNIPPET_LINE_CHARS = 2_000  # of each of them
 _NEWLINE = lazy_pattern("\r\n|\n|\r")
 
 
@@ -171,7 +172,10 @@ def _with_newlines_of(before: str, new: str, newline: str, *, common: str) -> st
 
 
 def snippet(flat: str, start: int, end: int) -> str:
-    """Return the lines of start..end with one before and one after, numbered, without the middle of many."""
+    """Return the lines of start..end with one before and one after, numbered, without the middle of many.
+
+    A very long line is cut around its change.
+    """
     first = flat.count("\n", 0, start)
     last = first + flat.count("\n", start, max(start, end - 1))
     lines = flat.split("\n")
@@ -185,4 +189,14 @@ def snippet(flat: str, start: int, end: int) -> str:
     numbers = list(range(low, high))
     if len(numbers) > _SNIPPET_LINES:
         numbers = [*numbers[: _SNIPPET_LINES // 2], -1, *numbers[-_SNIPPET_LINES // 2 :]]
-    return "\n".join("…" if n < 0 else f"{n + 1}\t{lines[n][:2_000]}" for n in numbers)
+    column = start - (flat.rfind("\n", 0, start) + 1)
+    return "\n".join(
+        "…" if n < 0 else f"{n + 1}\t{_cut(lines[n], column if n == first else 0)}" for n in numbers
+    )
+
+
+def _cut(line: str, column: int) -> str:
+    """Return the part of a long line around a column, with marks where text is omitted."""
+    begin = max(0, min(column - _SNIPPET_LINE_CHARS // 2, len(line) - _SNIPPET_LINE_CHARS))
+    end = begin + _SNIPPET_LINE_CHARS
+    return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"

@@ -105,7 +105,14 @@ def test_a_snippet_has_a_line_before_and_after_and_leaves_out_the_middle_of_many
         "89\tline 89",
         "100\tline 100",
     )
-    assert snippet("x" * 3_000, 0, 1) == "1\t" + "x" * 2_000
+
+
+def test_a_snippet_of_a_very_long_line_shows_the_change():
+    assert snippet("x" * 3_000, 0, 1) == f"1\t{'x' * 2_000}…"
+    begin = "short\n" + "x" * 9_000
+    middle = snippet(f"{begin}HERE{'y' * 9_000}\n", len(begin), len(begin) + 4)
+    assert middle == f"1\tshort\n2\t…{'x' * 1_000}HERE{'y' * 996}…"
+    assert snippet(f"{begin}HERE", len(begin), len(begin) + 4) == f"1\tshort\n2\t…{'x' * 1_996}HERE"
 
 
 def test_a_snippet_of_as_many_lines_as_are_shown_is_whole_and_ends_behind_its_last_line():
