@@ -32,7 +32,9 @@ __getattr__ = lazy_door(
         "guards.project_guard": "ProjectGuard project_guard",
         "profile": "SandboxLevel SandboxProfile SandboxSetting",
         "project_profile": "sandbox_profile",
-        "proxy.host_connection": "HostConnection HostNotPublic HostUnreachable connect_to_host",
+        "proxy.host_connection": (
+            "HostConnection HostNotPublic HostUnreachable connect_to_host is_public_address"
+        ),
         "proxy.hosts": "host_name hosts_with is_mirror local_port",
         "proxy.local_ports": "LocalPorts",
         "proxy.server": "NetworkProxy start_proxy",

@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from tools.sandbox import is_public_address
 from tools.web import Unpacker
 from transcripts.wording import shorten
 
@@ -207,7 +208,8 @@ def why_no_request(address: str, server: str) -> str:
 def _is_near(host: str) -> bool:
     """Return whether a host is this machine or an address of its network, by its name alone."""
     with suppress(ValueError):
-        return not ip_address(host).is_global
+        ip_address(host)
+        return not is_public_address(host)
     return host == "localhost" or host.endswith(".localhost")
 
 

@@ -114,6 +114,8 @@ def test_only_the_answer_to_the_login_is_taken() -> None:
         ("https://a.example/mcp", "http://169.254.169.254/latest", "a private address: 169.254.169.254"),
         ("https://a.example/mcp", "https://127.0.0.1:8443/register", "a private address: 127.0.0.1"),
         ("https://a.example/mcp", "https://[::1]/x", "a private address: ::1"),
+        ("https://a.example/mcp", "https://[fec0::1]/x", "a private address: fec0::1"),
+        ("https://a.example/mcp", "https://168.63.129.16/x", "a private address: 168.63.129.16"),
         ("https://a.example/mcp", "http://localhost:2375/x", "a private address: localhost"),
     ],
 )
