@@ -117,6 +117,13 @@ class PromptTooLong(ModelError):
         self.actual = actual
         self.limit = limit
 
+    @property
+    def sizes(self) -> str:
+        """Both sizes in words; the whole error if the server did not report them."""
+        if self.actual is None or self.limit is None:
+            return str(self)
+        return f"{self.actual:,} tokens, the limit is {self.limit:,}"
+
 
 class OutputTooLong(ModelError):
     """`max_tokens` exceeds the model's output limit, `limit` in tokens.

@@ -501,6 +501,8 @@ async def compact_reactively(
     if error.limit is not None:
         context.limit_window(error.limit)
     if attempt <= REACTIVE_RUNGS and state.settings.reactive:
+        if because == TOO_LARGE:
+            emit(Notice(f"the prompt is too long ({error.sizes}); compacting", "warning"))
         request = CompactionRequest("reactive", attempt=attempt, because=because)
         outcome = await compact_context(session, context, emit, request)
         # Without a change, the same request would be rejected again. A smaller window means a shorter reply,

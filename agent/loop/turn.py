@@ -11,7 +11,7 @@ import asyncio
 from msgspec import Struct
 
 from agent.errors import ModelError, PromptTooLong, program_changed, unexpected
-from agent.events import Emit, Notice, TurnFinished
+from agent.events import Emit, TurnFinished
 from agent.session import Session
 from transcripts import ChannelBlock, Reply
 from transcripts.wording import pluralize
@@ -102,10 +102,6 @@ async def _reply(session: Session, context: TurnContext, emit: Emit) -> Reply:
             return await call_model(session, context, emit)
         except PromptTooLong as error:
             attempt += 1
-            why = str(error)
-            if error.actual is not None and error.limit is not None:
-                why = f"{error.actual:,} tokens, the limit is {error.limit:,}"
-            emit(Notice(f"the prompt is too long ({why}); compacting", "warning"))
             await compact_reactively(session, context, emit, error, attempt)
 
 
