@@ -122,7 +122,7 @@ class GitSettings:
                 found.setdefault(key.lower(), []).append(self.environ.get(f"GIT_CONFIG_VALUE_{at}", ""))
         return found
 
-    def made(self, folder: str) -> dict[str, list[str]]:
+    def made_values(self, folder: str) -> dict[str, list[str]]:
         """Return the values of settings by name, and the path of each hook by `hooks/` and its name.
 
         They are those of the repository that a directory belongs to, if it is not the project's own but below

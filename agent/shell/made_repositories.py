@@ -33,13 +33,14 @@ _ACTED_ON = lazy_pattern(
     r"|protocol\..*allow|remote\..*\.(?:receivepack|uploadpack|vcs)|sendemail\..*|sequence\.editor"
     r"|trailer\..*\.(?:cmd|command)|url\..*insteadof|hooks/.*"
 )
+_UNREADABLE = "settings that cannot be read"
 
 
 def acted_on(line: str, seen: Standpoint) -> str:
     """Return what a line would act on in repositories below the project, in a few words; "" for nothing."""
     found: dict[str, list[str]] = {}
     for folder, values in _made_values(line, seen):
-        names = [name for name in values if _ACTED_ON.fullmatch(name) or _is_command(name, values[name])]
+        names = [name for name in values if _is_acted_on(name, values[name])]
         if names:
             found[posixpath.relpath(folder, seen.places.folder)] = names
     return "; ".join(f"{place}/.git: {_shortened(names)}" for place, names in found.items())
@@ -66,7 +67,7 @@ def _made_values(line: str, seen: Standpoint) -> Iterator[tuple[str, Mapping[str
         try:
             values = seen.files.git_values(folder, made=True)
         except NotProved:
-            values = {"hooks/unreadable settings": []}
+            values = {_UNREADABLE: []}
         if values:
             yield folder, values
 
@@ -89,9 +90,11 @@ def _folders(scene: Scene, seen: Standpoint) -> Iterator[str]:
             yield posixpath.dirname(place) if posixpath.basename(place) == ".git" else place
 
 
-def _is_command(name: str, values: Sequence[str]) -> bool:
-    """Return whether a setting is a command because of its value, as `submodule.NAME.update` may be."""
-    return name.startswith("submodule.") and any(value.startswith("!") for value in values)
+def _is_acted_on(name: str, values: Sequence[str]) -> bool:
+    """Return whether git may act on a setting; `submodule.NAME.update` is a command only by its value."""
+    if name.startswith("submodule."):
+        return any(value.startswith("!") for value in values)
+    return name == _UNREADABLE or _ACTED_ON.fullmatch(name) is not None
 
 
 def _shortened(names: Sequence[str]) -> str:

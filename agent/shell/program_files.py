@@ -113,7 +113,7 @@ class ProjectPrograms:
     def git_values(self, folder: str, made: bool = False) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""
         settings = GitSettings(self.environ, self.folder, "names")
-        return settings.made(folder) if made else settings.values(folder)
+        return settings.made_values(folder) if made else settings.values(folder)
 
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""
