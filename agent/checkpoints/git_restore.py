@@ -335,12 +335,11 @@ async def restore_refs(
     keeper = checkpoints.recording.keeper
     failures: dict[RefStep, str] = {}
     by_repository: dict[str, list[RefStep]] = {}
-    opened = [step for step in plan if step.name == "operation"]
-    operations = {step: keeper.own_operation(step.target) for step in opened}
+    operations = {step: keeper.own_operation(step.target) for step in plan if step.name == "operation"}
     for step in plan:
         if step.changed_since and not with_changed:
             failures[step] = "kept, since it was changed outside this session"
-        elif step in opened and operations[step] is None:
+        elif step in operations and operations[step] is None:
             failures[step] = "its list of commits contains commands, and an earlier run recorded it"
         else:
             by_repository.setdefault(step.repository, []).append(step)
