@@ -18,7 +18,7 @@ from .skill_texts import SKILL_TOOL, SKILLS_HEAD
 IDENTITY = "You are makeroom, a coding agent that works with the user in their project, through a terminal."
 
 
-class Line(NamedTuple):
+class PromptLine(NamedTuple):
     """A line of the system prompt.
 
     tools  the tools that it needs: it is left out where one is not offered, or where one after "!" is
@@ -31,31 +31,31 @@ class Line(NamedTuple):
 
 
 WORKING_LINES = (
-    Line(
+    PromptLine(
         "",
         "Read the relevant code first and follow its conventions. Do all of what was asked and nothing "
         "beyond it.",
         "Follow the conventions of the code. Do all of what was asked and nothing beyond it.",
     ),
-    Line(
+    PromptLine(
         "ask_user",
         "If the request is ambiguous and a wrong guess would waste work, ask; otherwise decide and say what "
         "you assumed.",
     ),
-    Line("!ask_user", "If the request is ambiguous, decide and say what you assumed."),
-    Line(
+    PromptLine("!ask_user", "If the request is ambiguous, decide and say what you assumed."),
+    PromptLine(
         "",
         "Verify with the project's own tests or type checker. Report results as they are: what passed, what "
         "failed, what you did not run.",
         "Run the project's tests. Report what passed, what failed and what you did not run.",
     ),
-    Line(
+    PromptLine(
         "",
         "Before your first tool call say in one sentence what you will do; report findings and changes of "
         "plan; end with what changed. Write short Markdown and cite code as path:line.",
         "End with what changed, in short Markdown.",
     ),
-    Line(
+    PromptLine(
         "",
         "Confirm with the user before anything that is hard to undo or visible to others (deleting, "
         "resetting, force-pushing, publishing). Commit or push only when asked, never with --no-verify.",
@@ -64,21 +64,21 @@ WORKING_LINES = (
     ),
 )
 TOOL_LINES = (
-    Line("", "Put independent calls into one reply.", ""),
-    Line("bash read grep glob", "Prefer read, grep and glob to shell equivalents."),
-    Line("edit", "Read a file before you change it, and look before you overwrite.", ""),
-    Line(
+    PromptLine("", "Put independent calls into one reply.", ""),
+    PromptLine("bash read grep glob", "Prefer read, grep and glob to shell equivalents."),
+    PromptLine("edit", "Read a file before you change it, and look before you overwrite.", ""),
+    PromptLine(
         "bash",
         "The current directory of bash persists, but file tools take paths relative to the project.",
         "File tools take paths relative to the project, not to the current directory of bash.",
     ),
-    Line(
+    PromptLine(
         "",
         "If a call is denied, do not repeat it or work around the denial: follow the reason given, find an "
         "allowed approach, or ask.",
         "If a call is denied, do not repeat it or work around the denial: follow the reason given, or ask.",
     ),
-    Line(
+    PromptLine(
         "recall",
         'The context is managed for you. "[cleared: ...]" marks text that was removed: read the file again, '
         "or use recall with its id. Never write such a marker into a file. You need not wrap up early.",
@@ -128,8 +128,8 @@ def text_in_mode(text: str, mode: str) -> str:
     return command_text(sandboxed=False, hides_records=text == SANDBOX_TEXT)
 
 
-def _section(title: str, lines: Iterable[Line], tools: Container[str], brief: bool) -> str:
-    def fits(line: Line) -> bool:
+def _section(title: str, lines: Iterable[PromptLine], tools: Container[str], brief: bool) -> str:
+    def fits(line: PromptLine) -> bool:
         return all((name.removeprefix("!") in tools) != name.startswith("!") for name in line.tools.split())
 
     texts = (line.brief if brief and line.brief is not None else line.text for line in lines if fits(line))

@@ -93,7 +93,7 @@ class SandboxedRun(Struct, frozen=True):
     unreached why it could not reach hosts that are allowed
     loopback  it has a loopback interface, so the sandbox does not block localhost
     failed    its exit code is not 0
-    published the ports that servers in the sandbox serve, so that something listens there outside as well
+    published  the ports that servers in the sandbox serve, so that something listens there outside as well
     """
 
     line: str

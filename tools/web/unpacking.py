@@ -31,41 +31,39 @@ class Unpacker:
         """Return whether the data so far ends where a compressed body may end."""
         return self.coding == "identity" or self._member.eof
 
-    def unpack(self, data: bytes, most: int = _PIECE_BYTES) -> bytes:
-        """Return at most `most` bytes (at least 1) of the decompressed data, b"" if there are no more so far.
-
-        What is left is returned by the next calls. Raises zlib.error.
-        """
-        data = self._rest + data
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield all of the decompressed data so far. Raises zlib.error."""
         if self.coding == "identity":
-            self._rest = data[most:]
-            return data[:most]
+            yield data
+            return
+        while piece := self._unpack(data):
+            data = b""
+            yield piece
+
+    def _unpack(self, data: bytes) -> bytes:
+        """Return the next piece of the decompressed data, b"" if there is none so far. Raises zlib.error."""
+        data = self._rest + data
         self._rest = b""
         while data or self._holds_more:
             if self._member.eof:
                 if not data.startswith(_GZIP_MAGIC[: len(data)]):
                     return b""  # padding
                 self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            unpacked = self._decompressed(data, most)
-            self._holds_more = len(unpacked) == most and not self._member.eof
+            unpacked = self._decompressed(data)
+            self._holds_more = len(unpacked) == _PIECE_BYTES and not self._member.eof
             data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
             if unpacked:
                 self._rest = data
                 return unpacked
         return b""
 
-    def _decompressed(self, data: bytes, most: int) -> bytes:
-        is_first, self._is_first = self._is_first, False
+    def _decompressed(self, data: bytes) -> bytes:
+        is_first = self._is_first
+        self._is_first = False
         try:
-            return self._member.decompress(data, most)
+            return self._member.decompress(data, _PIECE_BYTES)
         except zlib.error:
             if not is_first or self.coding != "deflate":
                 raise
             self._member = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers omit the header of zlib
-            return self._member.decompress(data, most)
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield all of the decompressed data so far. Raises zlib.error."""
-        while piece := self.unpack(data):
-            data = b""
-            yield piece
+            return self._member.decompress(data, _PIECE_BYTES)
