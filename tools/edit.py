@@ -132,7 +132,7 @@ def _places(source: SourceText, old: str, new: str, arguments: EditArguments, st
 
 
 def _spliced(source: SourceText, places: list[int], old: str, new: str, path: str) -> bytes:
-    if "\ufffd" in new and "\ufffd" not in old and source.form.strays:
+    if "\ufffd" in new and "\ufffd" not in old and source.form.has_odd_bytes:
         raise ToolError(
             "new_string contains \ufffd, which stands for bytes in this file that are not valid text.\n"
             "Leave them out of both strings; they are preserved."

@@ -59,7 +59,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
     if file.data and is_stale(context, file):
         raise ToolError(STALE_FILE)
     before, form = decoded
-    if form.strays and "\ufffd" in arguments.content:
+    if form.has_odd_bytes and "\ufffd" in arguments.content:
         raise ToolError(
             "content contains \ufffd, which stands for bytes of this file that are not text.",
             remedy="Use edit for the parts that change; these bytes are then kept.",

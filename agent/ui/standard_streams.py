@@ -125,7 +125,7 @@ def stdin_text(data: bytes, encoding: str = "") -> StdinText:
     which is that of the preceding bytes.
     """
     decoded = decode_text(data, encoding)
-    if decoded is None:
+    if decoded is None or decoded[1].nuls:
         text = data.decode("utf-8", "replace")
         lost = "" if text.encode() == data else "standard input is not text; some bytes were lost"
         return StdinText(text, warning=lost, encoding=encoding)

@@ -193,6 +193,34 @@ def test_no_replacement_sign_is_ever_written(files: FileSession):
     assert files.path("f").read_bytes() == data
 
 
+@pytest.mark.parametrize(
+    ("start", "shown"),
+    [
+        (b"\xef\xbb\xbfa", "a"),
+        ("é ".encode() + b"\xff", "é \ufffd"),
+        ("déjà vu à l'été, ça".encode("cp1252"), "déjà vu à l'été, ça"),
+    ],
+    ids=["mark", "stray", "cp1252"],
+)
+def test_a_nul_after_the_beginning_leaves_a_text_that_can_be_edited(
+    files: FileSession, start: bytes, shown: str
+) -> None:
+    before = start.ljust(7_990) + b"\nlast one\nfar"
+    nul = b"\0 end\n"
+    files.seen("t", before + nul)
+    whole = files.do("read", file_path="t", offset=2)
+    assert "2\tlast one\n3\tfar\ufffd end\n" in whole and "1 NUL character" in whole
+    assert shown in files.do("read", file_path="t")
+    result = files.do("edit", file_path="t", old_string="last one", new_string="last two")
+    assert "3\tfar\ufffd end" in result
+    assert files.path("t").read_bytes() == before.replace(b"one", b"two") + nul
+    assert "stands for bytes" in files.refused("edit", file_path="t", old_string="two", new_string="\ufffd")
+    assert "stands for bytes" in files.refused("write", file_path="t", content="\ufffd")
+    files.put("t", before[:7_999] + nul)
+    assert "is a binary file" in files.refused("read", file_path="t")
+    files.seen("t", before[:8_000] + nul)
+
+
 def test_binary_files_are_refused_with_size_and_kind(files: FileSession):
     files.put("f", b"\x7fELF\x02\x01\x01" + bytes(100))
     error = files.refused("read", file_path="f")

@@ -184,13 +184,37 @@ def test_a_search_that_finds_nothing_is_over_when_ripgrep_says_so(
 
 
 def test_binary_files_that_match_are_named_where_nothing_else_does(searched: BashSession) -> None:
-    (searched.folder / "late.bin").write_bytes(b"needle\n" * 2_000 + b"\0needle\n")
+    (searched.folder / "late.bin").write_bytes(b"needle\n" * 1_000 + b"\0needle\n")
     assert found(searched, "needle", path="late.bin", output_mode="content") == [
         "No matches found in 1 file.",
         "[binary files with matches: late.bin; search them with grep -a in bash]",
     ]
     assert "late.bin" not in found(searched, "needle")
     assert found(searched, "nowhere", path="late.bin") == ["No matches found in 1 file."]
+
+
+@pytest.mark.parametrize("given", sampled([{}, {"glob": "*"}, {"path": "late.txt"}], 1))
+def test_a_text_with_a_nul_after_its_beginning_is_searched_as_git_does(
+    searched: BashSession, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_BESIDE_LIMIT_S", 30.0)  # a busy machine is slow
+    lines = [b"line %d" % number for number in range(1, 12_001)]
+    lines[2_999] = b"far needle \0."
+    lines[11_999] = b"farther needle"
+    (searched.folder / "late.txt").write_bytes(b"\n".join(lines))
+    (searched.folder / "early.bin").write_bytes(b"\0" + b"\n".join(lines))
+    for pattern, numbers in (
+        ("f?ar needle", [3_000]),
+        ("needle$", [12_000]),
+        ("far.*ne+dle", [3_000, 12_000]),
+    ):
+        shown = found(searched, pattern, output_mode="content", **given)
+        ours = [line for line in shown if line.startswith("late.txt")]
+        want = {3_000: "late.txt:3000:far needle \ufffd.", 12_000: "late.txt:12000:farther needle"}
+        assert ours == [want[number] for number in numbers]
+        assert f"late.txt:{len(numbers)}" in found(searched, pattern, output_mode="count", **given)
+        names = found(searched, pattern, **given)
+        assert "late.txt" in names and not any("early.bin" in line for line in (*names, *shown))
 
 
 def test_the_end_of_a_line_is_before_cr_lf_too(searched: BashSession) -> None:

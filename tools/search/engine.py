@@ -8,6 +8,7 @@ wanted files are kept.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import sys
@@ -29,7 +30,7 @@ from transcripts.patterns import lazy_pattern
 from transcripts.storage import make_private_folders
 
 from .checkout import Checkout
-from .file_contents import begins_binary, detected_codecs, unmarked_wide, with_lone_cr
+from .file_contents import begins_binary, detected_codecs, texts_with_nul, unmarked_wide, with_lone_cr
 from .found_lines import FoundReader, SearchOutput
 from .listing import file_states, hidden_by_patterns, is_ignored
 from .program import SEARCH_LIMIT_S, find_program, run_program, safe_path
@@ -45,15 +46,24 @@ _ENCODING_NAMES = (
 _MAX_WIDE_FILES = 50  # of a search that are checked
 _SMALL_BYTES = 256 * 1024  # of a file that is checked even if no line begins like that
 _SIFT_LIMIT_S = 1.0
+_BESIDE_LIMIT_S = 0.3  # of the search for NULs beside a search
 # Begins a line of a text in UTF-16 without a byte order mark, of letters that ASCII has.
 _WIDE_START = r"(?-u)^(?:(?:[\t\r -~]\x00){4}|(?:\x00[\t\r -~]){4})"
 _REMEMBERED_S = 60.0
 _MIN_REMEMBERED_S = 0.2  # of a search; a shorter one is repeated, as files may have changed
-_NUL_FILES: dict[str, tuple[float, Sequence[str]]] = {}  # by directory, with the time of the search
+_NUL_FILES: dict[str, _NulFiles] = {}  # by directory
 _ACROSS_LINES = lazy_pattern(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
 # The names of files may exceed the limit of a command line, which is a megabyte on macOS. A call with many
 # names is faster than many calls.
 _XARGS = 'exec xargs -0 -s 900000 "$@" <"$0"'
+
+
+class _NulFiles(Struct, frozen=True):
+    """Files with a NUL, the time of the search for them, and its limit if it was reached, else infinity."""
+
+    names: Sequence[str]
+    at: float
+    limit_s: float
 
 
 class SearchRequest(Struct, frozen=True):
@@ -109,16 +119,20 @@ async def search_folder(
     ignored = await is_ignored(context, request.folder)
     options = _walk_options(request.folder, ignored)
     walk = _run(context, request, [ripgrep, *options], limit_s)
+    nuls = _with_nul(context, request, [ripgrep, *options], _BESIDE_LIMIT_S)
     if ignored:
-        output = await walk
+        output, with_nul = await asyncio.gather(walk, nuls)
         hidden: Sequence[str] = ()
     else:
-        output, hidden = await asyncio.gather(walk, hidden_by_patterns(context, request.folder))
+        listed = hidden_by_patterns(context, request.folder)
+        output, with_nul, hidden = await asyncio.gather(walk, nuls, listed)
     if output.message or output.stopped:
         return output
     if more := await _known_files(request.folder, [name for name in hidden if request.wanted(name)]):
         found = await _run(context, replace(request, names=[*more]), [ripgrep], limit_s)
-        output = _joined(output, found)
+        output = replace(_joined(output, found), binary=sorted({*output.binary, *found.binary}))
+    odd = {*output.binary, *(name for name in with_nul if request.wanted(name))}
+    output = await _in_texts_with_nul(context, replace(request, names=sorted(odd)), output, ripgrep, limit_s)
     output = await _in_other_encodings(context, request, output, [ripgrep, *options], limit_s)
     if not (output.lines or output.counts):
         wide = await _wide_candidates(context, request, [ripgrep, *options])
@@ -154,6 +168,13 @@ async def search_files(
         output = await _run(context, request, [], limit_s)
     if not output.message:
         program = [ripgrep] if ripgrep else []
+        if ripgrep is not None:
+            odd: Sequence[str] = output.binary
+            if request.counting:
+                counted = replace(request, names=[*output.counts])
+                odd = [*odd, *await _with_nul(context, counted, program, limit_s)]
+            odd_files = replace(request, names=odd)
+            output = await _in_texts_with_nul(context, odd_files, output, ripgrep, limit_s)
         output = await _in_other_encodings(context, request, output, program, limit_s)
         output = await _in_wide_files(context, request, output, program, limit_s)
     output = await _completed(context, request, output, ripgrep, limit_s)
@@ -227,6 +248,20 @@ async def _in_other_encodings(
     return output
 
 
+async def _in_texts_with_nul(
+    context: CommandContext, request: SearchRequest, output: SearchOutput, ripgrep: str, limit_s: float
+) -> SearchOutput:
+    """Add the results in the texts among files with a NUL. ripgrep takes them for binary data and stops."""
+    texts = await asyncio.to_thread(texts_with_nul, request.folder, request.names or ())
+    if not texts or output.stopped:
+        return output
+    more = await _run(context, replace(request, names=texts), [ripgrep, "--text"], limit_s)
+    lines = {name: found for name, found in output.lines.items() if name not in texts}
+    counts = {name: count for name, count in output.counts.items() if name not in texts}
+    binary = [name for name in output.binary if name not in texts]
+    return _joined(replace(output, lines=lines, counts=counts, binary=binary), more)
+
+
 async def _in_wide_files(
     context: CommandContext, request: SearchRequest, output: SearchOutput, program: list[str], limit_s: float
 ) -> SearchOutput:
@@ -257,7 +292,9 @@ async def _wide_candidates(
     """Return files that may be UTF-16 without a byte order mark, likely ones first, as far as soon found."""
     if not program:  # Python searches slowly anyway
         return [*(request.names or ())][:2_000]  # without ripgrep
-    names = [name for name in await _with_nul(context, request, program) if request.wanted(name)]
+    names = [
+        name for name in await _with_nul(context, request, program, _SIFT_LIMIT_S) if request.wanted(name)
+    ]
     starts = SearchRequest(_WIDE_START, request.folder, names=names, first_only=True)
     likely = (await _run(context, starts, [program[0], "--text"], _SIFT_LIMIT_S)).lines
     states = await _known_files(request.folder, [name for name in names if name not in likely])
@@ -265,22 +302,27 @@ async def _wide_candidates(
     return [*likely, *small][:_MAX_WIDE_FILES]
 
 
-async def _with_nul(context: CommandContext, request: SearchRequest, program: Sequence[str]) -> Sequence[str]:
-    """Return the files that contain a NUL, as every such text does, as far as they are found quickly.
+async def _with_nul(
+    context: CommandContext, request: SearchRequest, program: Sequence[str], limit_s: float
+) -> Sequence[str]:
+    """Return the files that contain a NUL, as far as they are found within the limit.
 
     This takes as long as a search, so those of a whole directory are remembered for a minute.
     """
     known = _NUL_FILES.get(request.folder) if request.names is None else None
-    if known is not None and time.monotonic() - known[0] < _REMEMBERED_S:
-        return known[1]
+    if known is not None and time.monotonic() - known.at < _REMEMBERED_S and limit_s <= known.limit_s:
+        return known.names
     holds_nul = SearchRequest(
         r"(?-u)\x00", request.folder, names=request.names, first_only=True, counting=True
     )
     began = time.monotonic()
-    names = [*(await _run(context, holds_nul, [*program, "--text"], _SIFT_LIMIT_S)).counts]
+    output = await _run(context, holds_nul, [*program, "--text"], limit_s)
+    names = [*output.counts]
     if request.names is None and time.monotonic() - began >= _MIN_REMEMBERED_S:
         _NUL_FILES.clear()  # usually the same directory is searched
-        _NUL_FILES[request.folder] = (time.monotonic(), names)
+        _NUL_FILES[request.folder] = _NulFiles(
+            names, at=time.monotonic(), limit_s=limit_s if output.stopped else math.inf
+        )
     return names
 
 

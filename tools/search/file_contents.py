@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from tools.files import MAX_WHOLE_BYTES, FileError, load_file, opened_file
-from tools.text import decode_text
+from tools.text import BINARY_HEAD_BYTES, decode_text, has_early_nul
 
 _MAX_CR_BYTES = 16 * 1024 * 1024  # of a file that is checked for line endings
 _FILE_HEAD_BYTES = 64 * 1024  # in which a binary file contains a NUL
@@ -23,6 +23,16 @@ def begins_binary(path: str) -> bool:
         return False
     is_marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return b"\0" in head and not is_marked and decode_text(head[: len(head) // 2 * 2]) is None
+
+
+def texts_with_nul(folder: str, names: Sequence[str]) -> list[str]:
+    """Return those files with a NUL (names below a directory) that are text: their beginning has none."""
+    found = list[str]()
+    for name in names:
+        with suppress(OSError, FileError), opened_file(f"{folder}/{name}") as (descriptor, _):
+            if not has_early_nul(os.pread(descriptor, BINARY_HEAD_BYTES, 0)):
+                found.append(name)
+    return found
 
 
 def unmarked_wide(folder: str, names: Sequence[str]) -> dict[str, str]:

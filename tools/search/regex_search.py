@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+_BINARY_HEAD_BYTES = 8_000  # in which a binary file contains a NUL, as for git
 MAX_SEARCHED_BYTES = 64 * 1024 * 1024  # of one file; larger ones are skipped
 _WIDE_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 # Word boundaries of ripgrep, which re takes for a plain `<` or `b`.
@@ -96,7 +97,9 @@ def _text_of(path: Path, codec: str) -> tuple[str, bool]:
         return data.decode(wide, "replace"), False
     if codec.startswith("utf-16"):  # without a mark
         return data.decode(codec, "replace"), False
-    return data.removeprefix(codecs.BOM_UTF8).decode(codec, "surrogateescape"), b"\0" in data
+    return data.removeprefix(codecs.BOM_UTF8).decode(codec, "surrogateescape"), b"\0" in data[
+        :_BINARY_HEAD_BYTES
+    ]
 
 
 def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) -> Iterator[tuple[int, int]]:

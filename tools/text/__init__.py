@@ -16,7 +16,8 @@ __getattr__ = lazy_door(
     {
         "display": "as_drawn count_invisible escaped escaped_bytes is_plain printable without_tags",
         "encoding": (
-            "TextForm decode_text guess_codec has_surrogate mark_stray_bytes seems_binary unify_newlines"
+            "BINARY_HEAD_BYTES TextForm decode_text guess_codec has_early_nul has_surrogate mark_stray_bytes "
+            "seems_binary unify_newlines"
         ),
         "shortening": "NO_OUTPUT cut_around cut_at_lines last_lines shown_chars",
         "words": "word_set",

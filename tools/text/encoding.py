@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
+from transcripts.wording import pluralize
 
 _BYTE_ORDER_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF8, "utf-8", "surrogateescape"),
@@ -61,6 +63,7 @@ _FREQUENT_LETTERS = frozenset(
     "다이니을지수에습는를없로하시자가일스의정파용합서기음사할리트인한은어않션오터있문위대그드아제만으값보름상함실옵해치패입작부표력프데모식형전된"
 )
 _ODD_CATEGORIES = frozenset(("Cc", "Cn", "Co", "Cs"))
+BINARY_HEAD_BYTES = 8_000  # in which a binary file contains a NUL, as for git
 _MIN_LATIN_NULS = 0.4  # of the bytes of Latin text in UTF-16
 _MAX_WIDE_WORD_CHARS = 200  # between spaces or line endings in UTF-16, on average
 _HAN_OR_KANA = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff]")
@@ -74,16 +77,27 @@ class TextForm(Struct, frozen=True):
     mark: bytes = b""
     newline: str = ""
     strays: int = 0  # bytes that are not valid in the encoding
+    nuls: int = 0  # far from the beginning, else the file would be binary
     guessed: bool = False  # the encoding is only for display, since another one is as likely
 
     @property
     def note(self) -> str:
-        """One line about the encoding for the reader; "" for valid UTF-8."""
+        """A line or two about the encoding for the reader; "" for valid UTF-8."""
+        nuls = f"[{pluralize(self.nuls, 'NUL character')} shown as \ufffd; edits elsewhere keep them]\n"
+        return f"{nuls * (self.nuls > 0)}{self._encoding_note}".rstrip("\n")
+
+    @property
+    def _encoding_note(self) -> str:
         if self.strays:
             return f"[{self.strays:,} bytes are not valid UTF-8 (shown as \ufffd); edits elsewhere keep them]"
         if self.guessed:
             return f"[unknown encoding, decoded as {self.codec} (a guess); edits elsewhere keep the bytes]"
         return "" if self.codec == "utf-8" else f"[decoded as {self.codec}]"
+
+    @property
+    def has_odd_bytes(self) -> bool:
+        """Return whether U+FFFD stands for some bytes in the text as shown."""
+        return bool(self.strays or self.nuls)
 
     @property
     def hint(self) -> str:
@@ -124,9 +138,27 @@ def decode_text(data: bytes, hint: str = "") -> tuple[str, TextForm] | None:
                 return None
             strays = len(_STRAY_BYTE.findall(text)) if codec == "utf-8" else 0
             form = TextForm(codec, errors=errors, mark=mark, newline=common_newline(text), strays=strays)
-            return None if codec == "utf-8" and "\0" in text else (text, form)
+            return None if codec == "utf-8" and has_early_nul(data) else _with_nuls(text, form)
     if b"\0" in data:
-        return _unmarked_utf16(data)
+        if (wide := _unmarked_utf16(data)) is not None:
+            return wide
+        if has_early_nul(data):
+            return None
+    return _with_nuls(*_of_bytes(data, hint))
+
+
+def has_early_nul(data: bytes) -> bool:
+    """Return whether the bytes of a file that is not UTF-16 are binary, by the rule of git."""
+    return b"\0" in data[:BINARY_HEAD_BYTES]
+
+
+def _with_nuls(text: str, form: TextForm) -> tuple[str, TextForm]:
+    """Return the text, and its form with the number of its NULs."""
+    return text, replace(form, nuls=text.count("\0")) if "\0" in text else form
+
+
+def _of_bytes(data: bytes, hint: str) -> tuple[str, TextForm]:
+    """Return the text of bytes without a mark, in an encoding of single bytes, and its form."""
     if b"\x1b$" in data and (japanese := _iso_2022_jp(data)) is not None:
         return japanese
     try:
@@ -197,6 +229,7 @@ def unify_newlines(text: str) -> str:
 
 def mark_stray_bytes(text: str) -> str:
     """Return the text with U+FFFD for each byte that is not text, for display and not for storage."""
+    text = text.replace("\0", "\ufffd")
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
@@ -232,7 +265,7 @@ def _likely_codecs(data: bytes, hint: str, is_legacy: bool) -> Iterator[tuple[st
     if hint:
         yield hint.removesuffix("?"), not hint.endswith("?")
     if is_legacy:
-        yield guess_codec(data)
+        yield guess_codec(data.replace(b"\0", b""))
 
 
 def guess_codec(data: bytes) -> tuple[str, bool]:
