@@ -8,6 +8,7 @@ project that either of them names. Other sources are not covered, such as the mo
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
@@ -89,13 +90,17 @@ def known_programs(line: str, seen: Standpoint) -> KnownPrograms:
         here = scene.here or seen.places.cwd
         names = [*_READ_BY.get(command.program, "").split(), *_named_files(command)]
         if names:
-            files |= seen.files.steering_digests(names, list(_operands(command)), here)
+            found = seen.files.steering_digests(names, list(_operands(command)), here)
+            own = posixpath.relpath(posixpath.join(here, command.words[0]), seen.places.folder)
+            files |= {name: digest for name, digest in found.items() if name != own}
     files |= made_digests(line, seen)
     return KnownPrograms(own_programs_of(line, seen.places.cwd, seen.files), files)
 
 
 def _named_files(command: Invocation) -> Sequence[str]:
     """Return the words of a command that may name a script or a file of instructions."""
+    if "/" in command.words[0] and not is_unknown(command.words[0]):
+        return [command.words[0]]
     if command.program not in _READ_BY and command.program not in _INTERPRETERS:
         return ()
     return [word.rpartition("=")[2] for word in _operands(command)]

@@ -12,8 +12,15 @@ from agent.shell import KnownPrograms, ProjectEnvironment
 from tools.base import Access
 
 _FILES = {
-    "Makefile": "install:\n\t./scripts/install.sh\n",
-    "scripts/install.sh": "cp a b\n",
+    "Makefile": "include mk/*.mk\ninstall:\n\t@./scripts/install.sh\n",
+    "scripts/install.sh": "#!/bin/sh\n. scripts/lib.sh\nbin/release\n",
+    "scripts/lib.sh": "python3 tool.py\n",
+    "bin/release": "#!/usr/bin/env python3\nimport helper.py\n",
+    "bin/helper.py": "\n",
+    "mk/deploy.mk": "include $(NAMES)/names $(A)/$(B)/$(C)/none\ndeploy:\n\t$(MAKE) -C infra all\n",
+    "mk/names": "A = 1\n",
+    "infra/Makefile": "all:\n\t./run.sh\n",
+    "infra/run.sh": "\n",
     "package.json": '{"main": "dist/index.js", "scripts": {"e2e": "node e2e/run.mjs"}}',
     "e2e/run.mjs": "run()\n",
     "dist/index.js": "1\n",
@@ -56,6 +63,13 @@ def allowing(line: str, folder: Path) -> PermissionStore:
     [
         ("make install", "Makefile"),
         ("make install", "scripts/install.sh"),
+        ("make install", "scripts/lib.sh"),
+        ("make install", "bin/release"),
+        ("make install", "mk/deploy.mk"),
+        ("make install", "mk/names"),
+        ("make install", "infra/Makefile"),
+        ("make install", "infra/run.sh"),
+        ("./scripts/install.sh", "scripts/lib.sh"),
         ("make -C sub", "sub/Makefile"),
         ("cd sub && make", "sub/Makefile"),
         ("timeout 60 make install", "Makefile"),
@@ -91,6 +105,7 @@ def test_a_changed_file_that_steers_the_program_is_named(folder: Path, line: str
     [
         ("npm run e2e", "dist/index.js"),
         ("make install", "notes.txt"),
+        ("make install", "bin/helper.py"),  # a module
         ("scp notes.txt host:", "notes.txt"),
         ("ssh host uptime", "Makefile"),
         ("git push", "package.json"),
@@ -116,7 +131,7 @@ def test_what_was_known_is_stored_and_older_files_are_read(folder: Path) -> None
     store = allowing("make install", folder)
     path = folder.parent / "granted.toml"
     assert stored_openings(path) == store.rules.opened
-    assert set(stored_openings(path)["make install"].files) == {"Makefile", "scripts/install.sh"}
+    assert {"Makefile", "scripts/install.sh"} <= set(stored_openings(path)["make install"].files)
     path.with_suffix(".opened").write_text(json.dumps({"make install": ""}))
     assert stored_openings(path) == {"make install": KnownPrograms()}
     path.with_suffix(".opened").write_text("[1]")
