@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.files import FileError, load_file, one_line_path
+from tools.text import decode_text, mark_stray_bytes, unify_newlines
 from tools.unified_diff import unified_diff
 
 from .change_log import FileChange
@@ -76,7 +77,7 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
     if old is None or now is None:
         unknown = _NO_FILE if "other" in kinds else "too large to compare, or not kept"
         return [FileDifference(path, how, why=swapped or unknown)]
-    if any(b"\0" in content[:8_192] for content in (old, now)):
+    if any(decode_text(content) is None for content in (old, now)):
         why = swapped or f"binary, {len(old):,} -> {len(now):,} bytes"
         return [FileDifference(path, how, why=why)]
     if old == now:
@@ -120,17 +121,21 @@ def _pieces(
 
 def _difference(path: str, how: str, pieces: Sequence[_Piece]) -> FileDifference:
     name = one_line_path(path)
-    made = [unified_diff(_text(before), _text(after), name) for before, after in pieces]
-    texts = [each.text for each in made if each.text]
+    read = [_texts(before, after) for before, after in pieces]
+    made = [unified_diff(unify_newlines(before), unify_newlines(after), name) for before, after in read]
+    texts = [mark_stray_bytes(each.text) for each in made if each.text]
     text = "".join(texts[:1] + [each.split("\n", 2)[2] for each in texts[1:]])  # with one header
     added, removed = (sum(getattr(each, name) for each in made) for name in ("added", "removed"))
-    return FileDifference(
-        path, how=how, added=added, removed=removed, text=text, why="" if text else "line endings only"
-    )
+    why = "encoding only" if all(before == after for before, after in read) else "line endings only"
+    return FileDifference(path, how=how, added=added, removed=removed, text=text, why="" if text else why)
 
 
-def _text(content: bytes) -> str:
-    return content.decode("utf-8", "replace").replace("\r\n", "\n")
+def _texts(before: bytes, after: bytes) -> tuple[str, str]:
+    """Return the texts of two states of a file, each in the encoding in which `read` shows it."""
+    decoded = decode_text(before)
+    text, hint = (decoded[0], decoded[1].hint) if decoded is not None else ("", "")
+    now = decode_text(after, hint)
+    return text, now[0] if now is not None else ""
 
 
 def _read_before(checkpoints: Checkpoints, state: PathState) -> bytes | None:

@@ -215,6 +215,28 @@ def test_the_reason_for_a_missing_diff_is_shown(
     }
 
 
+def test_the_diff_shows_each_text_in_the_encoding_of_the_file(root: Path, checkpoints: Checkpoints) -> None:
+    before = "déjà vu à l'été, ça\nend\n"
+    after = before.replace("été", "âge")
+    wide, latin, nul = "utf-16-le", "cp1252", b"line\n" * 2_000 + b"\0\n"
+    states = {
+        "wide": (before.encode(wide), after.encode(wide)),
+        "latin": (before.encode(latin), after.encode(latin)),
+        "nul": (nul + b"end\n", nul + b"END\n"),
+        "bytes": ("é \n".encode() + b"\xff\n", "é \n".encode() + b"\xfe\n"),
+        "marked": (before.encode(), before.encode("utf-8-sig")),
+    }
+    for name, (old, _) in states.items():
+        (root / name).write_bytes(old)
+    run(checkpoints, lambda: [(root / name).write_bytes(now) for name, (_, now) in states.items()])
+    by_path = {each.path: each for each in differences(checkpoints)}
+    for name in ("wide", "latin"):
+        assert by_path[name].text.endswith("-déjà vu à l'été, ça\n+déjà vu à l'âge, ça\n end\n")
+    assert by_path["nul"].text.endswith(" \ufffd\n-end\n+END\n")
+    assert by_path["bytes"].text.endswith("-\ufffd\n+\ufffd\n")
+    assert by_path["marked"].why == "encoding only"
+
+
 def test_a_pipe_instead_of_a_file_is_not_read_and_looking_stores_nothing(
     root: Path, checkpoints: Checkpoints
 ) -> None:
