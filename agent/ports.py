@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
+from tools.user_questions import Preview
+
 if TYPE_CHECKING:
     from compact import Spending
     from tools.base import Access, Tool
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 
 class PermissionQuestion(Struct, frozen=True):
     """The question whether a call may run. `why` is the reason; `prefix` is the rule that "always" would add.
-
-    `preview` is plain data as in a tool's `human` ({"diff": ...} or {"text": ...}), shown with control
-    characters escaped.
 
     If the sandbox blocked an access of a call, `refused` names it, and the question is whether to run the
     call again: without the sandbox, or in it with the access `through` allowed. `remedy` is the flag that
@@ -42,7 +41,7 @@ class PermissionQuestion(Struct, frozen=True):
     access: tuple[Access, ...]
     why: str
     prefix: str | None
-    preview: Mapping[str, Any]
+    preview: Preview
     refused: str = ""
     through: str = ""
     remedy: str = ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, to_builtins
+from msgspec import Meta
 
 from tools.parameters import Arguments
-from transcripts import Result
+from transcripts import Display, Result
 
 from .base import (
     SMALL_WINDOW_TOKENS,
@@ -20,29 +20,10 @@ from .base import (
     decision_result,
     no_access,
 )
-from .user_answer import ANSWERS, NOBODY_THERE
+from .user_questions import ANSWERS, NOBODY_THERE, Preview, UserQuestion
 
 MAX_QUESTIONS = 4
-MAX_QUESTION_HEADER_CHARS = 12  # in the schema; a longer one is cut on the screen
-MIN_OPTIONS = 2
-MAX_OPTIONS = 4
 DECLINED = "The user declined to answer. Continue as you judge best, or end your turn and say what you need."
-
-
-class QuestionOption(Struct, frozen=True, kw_only=True):
-    """An answer to choose from."""
-
-    label: Annotated[str, Meta(min_length=1)]
-    description: str = ""
-
-
-class UserQuestion(Struct, frozen=True, kw_only=True):
-    """A question with its options."""
-
-    question: Annotated[str, Meta(min_length=1)]
-    header: Annotated[str, Meta(extra_json_schema={"maxLength": MAX_QUESTION_HEADER_CHARS})] = ""
-    options: Annotated[tuple[QuestionOption, ...], Meta(min_length=MIN_OPTIONS, max_length=MAX_OPTIONS)]
-    multiSelect: bool = False
 
 
 class QuestionArguments(Arguments):
@@ -65,12 +46,14 @@ async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
     if answer.decision == "no":
         message = f"{DECLINED}\nThe user said: {answer.reason}" if answer.reason else DECLINED
         about = Result.about_remarks((arguments.questions[0].question, answer.reason))
-        return decision_result(message, human={"note": "declined"}, about=about)
+        return decision_result(message, human=Display(note="declined"), about=about)
     answers = list(_answers(arguments, answer.input))
     lines = [f"{question} {text or '(no answer)'}" for question, text in answers]
     message = "\n".join(["The user answered:", *lines])
     shown = lines if len(answers) > 1 else [answers[0][1] or "(no answer)"]  # the title is the question
-    return decision_result(message, human={"text": "\n".join(shown)}, about=Result.about_remarks(*answers))
+    return decision_result(
+        message, human=Display(text="\n".join(shown)), about=Result.about_remarks(*answers)
+    )
 
 
 def _answers(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -83,8 +66,8 @@ def _answers(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator
         yield each.question, text
 
 
-def _preview(arguments: QuestionArguments, context: ToolContext) -> Mapping[str, Any]:
-    return {"questions": to_builtins(arguments.questions)}
+def _preview(arguments: QuestionArguments, context: ToolContext) -> Preview:
+    return Preview(questions=arguments.questions)
 
 
 TOOL = Tool(

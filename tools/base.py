@@ -21,13 +21,13 @@ from msgspec.structs import replace
 from tools.files import ExplainedError
 from tools.processes import CommandContext
 from tools.sandbox import BlockedAccess, UnblockDecision
-from transcripts import Block, ChannelBlock, StoredOutput, TextBlock, ToolKind, check_shape
+from transcripts import Block, ChannelBlock, Display, StoredOutput, TextBlock, ToolKind, check_shape
 from transcripts.patterns import lazy_pattern
 from transcripts.search import Originals
 from transcripts.wording import shorten
 
 from .spawning import SpawnRequest, SpawnResult
-from .user_answer import AskUser, PlanMode
+from .user_questions import AskUser, PlanMode, Preview
 
 SMALL_WINDOW_TOKENS = 16_384  # in a window of at most this size, all tools would take a fifth or more
 _TOOL_NAME = lazy_pattern(r"[\w-]+", re.ASCII)
@@ -118,12 +118,7 @@ class ToolResult(Struct, frozen=True):
 
     content: tuple[Block, ...]
     error: bool = False
-    # For the screen, which does not know the tool: {"text": str} and/or {"diff": a unified diff}, {"note":
-    # one short line}; {"silent": True}: the title is enough; {"denied": why the call was denied}, {"blocked":
-    # the access that the sandbox blocked};
-    # {"answer": text}: what a run without a screen gives as its result. In previews also {"plan": markdown}
-    # and {"questions": [...]}, see ask_user.py.
-    human: Mapping[str, Any] = field(default_factory=dict)
+    human: Display = field(default=Display())  # for the screen, which does not know the tool
     # For the transcript and compaction: {"path", "sha256", "first", "last", "total"} of a file that was read
     # or written, {"exit": code} of a command.
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -237,7 +232,7 @@ class Tool(Struct, frozen=True):
     title(arguments)              one line for the screen, without the tool's name. Does not raise.
     access(arguments, context)    everything that the call would read, write, run or reach, with canonical
                                   paths. Nothing is done yet. May raise ToolError: the call is refused.
-    preview(arguments, context)   only if the user is asked: {"diff": ...} or {"text": ...}. May raise
+    preview(arguments, context)   only if the user is asked. May raise
                                   ToolError if the call cannot succeed anyway. Default: the title.
     run(arguments, call)          runs the call. Raises ToolError for what the model can fix; an OSError
                                   becomes an error result too, any other exception one that reports a bug in
@@ -264,7 +259,7 @@ class Tool(Struct, frozen=True):
     brief: str = ""  # in a small window it is described by this and the names of its parameters; "": as ever
     advice: tuple[ToolAdvice, ...] = ()
     is_brief: bool = False  # the model is sent the parameters for a small window
-    preview: Callable[[Any, ToolContext], Mapping[str, Any]] | None = None
+    preview: Callable[[Any, ToolContext], Preview] | None = None
     record: Callable[[ToolResult, ToolContext, int], None] | None = None
     resolve: Resolve | None = None
     checked: Mapping[str, Any] | None = None  # the schema for checking arguments; None: `arguments`

@@ -29,7 +29,7 @@ from tools.processes import (
 )
 from tools.sandbox import SupervisorLost
 from tools.text import NO_OUTPUT
-from transcripts import OutputsFolder
+from transcripts import Display, OutputsFolder
 from transcripts.wording import cause_of
 
 from .base import Access, Tool, ToolAdvice, ToolCall, ToolContext, ToolError, ToolResult, text_result
@@ -179,7 +179,7 @@ async def _start_job(
     )
     if request.sandboxed and (await runner.sandbox())[0] == "namespaces":
         text += f"\n{PORTS_HINT}"
-    return text_result(text, human={"note": f"{job.id} runs in the background"}, about={"job": job.id})
+    return text_result(text, human=Display(note=f"{job.id} runs in the background"), about={"job": job.id})
 
 
 async def _ask_about_job(

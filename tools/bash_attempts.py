@@ -114,7 +114,8 @@ def _with_lines(result: ToolResult, reports: Sequence[str]) -> ToolResult:
     if not reports:
         return result
     text = "\n".join(reports)
-    human = {**result.human, "text": f"{result.human['text']}\n{text}".strip("\n")}
+    shown = "\n".join(filter(None, (result.human.text, text)))
+    human = replace(result.human, text=shown.strip("\n"))
     return replace(
         result, human=human, content=(*result.content, TextBlock(text)), parts=(*result.parts, text)
     )
@@ -123,13 +124,13 @@ def _with_lines(result: ToolResult, reports: Sequence[str]) -> ToolResult:
 def _refused(attempt: CommandAttempt, refusal: BlockedAccess, why: str) -> CommandAttempt:
     """Return the attempt as one that was denied, with the refusal on the user's line."""
     result = _with_note(attempt.result, refusal)
-    result = replace(result, error=True, human={**result.human, "denied": why})
+    result = replace(result, error=True, human=replace(result.human, denied=why))
     return replace(attempt, result=result)
 
 
 def _with_note(result: ToolResult, refusal: BlockedAccess) -> ToolResult:
-    note = "; ".join(filter(None, (result.human["note"], str(refusal))))
-    return replace(result, human={**result.human, "note": note, "blocked": str(refusal)})
+    note = "; ".join(filter(None, (result.human.note, str(refusal))))
+    return replace(result, human=replace(result.human, note=note, blocked=str(refusal)))
 
 
 def host_questions(call: ToolCall, sandboxed: bool) -> HostQuestions | None:

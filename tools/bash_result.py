@@ -8,7 +8,8 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+from msgspec.structs import replace
 
 from tools.processes import (
     STILL_RUNNING,
@@ -39,6 +40,7 @@ from tools.text import (
     seems_binary,
     shown_chars,
 )
+from transcripts import Display
 from transcripts.wording import pluralize
 
 from .base import Advice, ToolResult, text_result
@@ -81,7 +83,7 @@ def command_result(
     return text_result(
         "\n".join(map(str, parts)) or NO_OUTPUT,
         error=end.why not in STILL_RUNNING and _has_failed(end, line),
-        human={**_for_user(spool, context), "note": how.get(end.why, ended)},
+        human=replace(_for_user(spool, context), note=how.get(end.why, ended)),
         about={
             "exit": end.code,
             **({"signal": end.signal} if end.signal else {}),
@@ -218,17 +220,17 @@ def _advice(end: CommandEnd, line: str, text: str, context: CommandContext) -> s
     return f"[hint: {found}]" if may_hint and (found := hint(line, text)) else None
 
 
-def _for_user(spool: Spool, context: CommandContext) -> dict[str, Any]:
-    """Return the end of the output; if it is longer, the number of lines `above` and the `file` with all."""
+def _for_user(spool: Spool, context: CommandContext) -> Display:
+    """Return the end of the output; if it is longer, the number of lines above and the file with all."""
     stored = spool.stored(context.folder)
     # The user is shown this many characters if a file has all of the output.
     most = max(10_000, 0 if stored else shown_chars(context.environ)[0])
     text = as_drawn(decoded_output(spool.tail(), _codec_of(spool)))
     if spool.whole and len(text) <= most:
-        return {"text": escaped(text)}
+        return Display(text=escaped(text))
     shown = last_lines(text, most)
-    above = {"above": max(spool.lines - shown.count("\n"), 0)}
-    return {"text": escaped(shown), **above, **({"file": stored.path} if stored else {})}
+    above = max(spool.lines - shown.count("\n"), 0)
+    return Display(text=escaped(shown), above=above, file=stored.path if stored else "")
 
 
 def job_result(
@@ -269,6 +271,6 @@ def job_result(
             "non-interactive option]"
         )
     failed = job.ended is not None and job.stopped != "asked" and not job.left_over and job.status != 0
-    human = {**_for_user(job.spool, context), "note": f"{job.id} {job.state}"}
+    human = replace(_for_user(job.spool, context), note=f"{job.id} {job.state}")
     body = "\n".join(part for part in (shown, *notes) if part)
     return text_result(body, error=failed, human=human, about={"job": job.id, "ended": job.ended is not None})

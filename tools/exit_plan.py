@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
 from tools.parameters import Arguments
-from transcripts import Result
+from transcripts import Display, Result
 
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, decision_result, no_access, text_result
-from .user_answer import NOBODY_THERE
+from .user_questions import NOBODY_THERE, Preview
 
 NOT_PLANNING = "Plan mode is off, so no plan needs approval.\nContinue with the work."
 
@@ -29,24 +28,24 @@ async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
     answer = await call.ask() if call.ask is not None else NOBODY_THERE
     if answer.decision == "nobody":
         message = "No one is available to approve the plan; it is the result of this turn."
-        return text_result(message, human={"answer": arguments.plan, "note": "the result"}, ends_turn=True)
+        return text_result(message, human=Display(answer=arguments.plan, note="the result"), ends_turn=True)
     if answer.decision == "no":
         wanted = f": {answer.reason}" if answer.reason else "."
         message = (
             f"The user did not approve the plan{wanted}\nStay in plan mode, revise it and show it again."
         )
         about = {"approved": False, **Result.about_remarks(("", answer.reason))}
-        return decision_result(message, human={"note": f"not approved{wanted.rstrip('.')}"}, about=about)
+        return decision_result(message, human=Display(note=f"not approved{wanted.rstrip('.')}"), about=about)
     mode.leave_plan()
     plan = str(answer.input.get("plan") or arguments.plan)
     if plan == arguments.plan:
-        return decision_result("The user approved the plan. Carry it out.", human={"note": "approved"})
+        return decision_result("The user approved the plan. Carry it out.", human=Display(note="approved"))
     message = f"The user changed the plan and approved it. Carry out this version:\n{plan}"
-    return decision_result(message, human={"note": "approved with changes"}, about={"plan": plan})
+    return decision_result(message, human=Display(note="approved with changes"), about={"plan": plan})
 
 
-def _preview(arguments: PlanArguments, context: ToolContext) -> Mapping[str, Any]:
-    return {"plan": arguments.plan}
+def _preview(arguments: PlanArguments, context: ToolContext) -> Preview:
+    return Preview(plan=arguments.plan)
 
 
 def _title(arguments: PlanArguments) -> str:

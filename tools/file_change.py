@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -26,7 +26,9 @@ from tools.files import (
 from tools.left_out_text import added_omission, added_placeholder
 from tools.parameters import FileArguments
 from tools.text import TextForm, decode_text, has_surrogate, mark_stray_bytes
-from tools.unified_diff import unified_diff
+from tools.unified_diff import UnifiedDiff, unified_diff
+from tools.user_questions import Preview
+from transcripts import Display
 
 STALE_FILE = (
     "File has been modified since read, either by the user or by a linter. "
@@ -76,13 +78,13 @@ def changing_tool(
     advice    see `Tool.advice`
     """
 
-    def preview(given: A, context: ToolContext) -> Mapping[str, Any]:
+    def preview(given: A, context: ToolContext) -> Preview:
         """Return the preview for the user; the call is then bound to the content that the file has now."""
         path = given.real_path(context)
         with os_errors_explained(path, context.folder):
             change = plan(given, path, context)
         given.approve(change.old.sha256 if change.old else "")
-        return _human(change, path, context)
+        return Preview(diff=_diff(change, path, context).text)
 
     async def run(given: A, call: ToolCall) -> ToolResult:
         context = call.context
@@ -94,7 +96,8 @@ def changing_tool(
         text = describe(given, one_line_path(path, context.folder), change)
         about = {"path": path, "sha256": sha256, **({"count": change.count} if change.count else {})}
         about |= {"encoding": encoding} if encoding else {}
-        human = _human(change, path, context)
+        diff = _diff(change, path, context)
+        human = Display(diff=diff.text, note=diff.note)
         return text_result(f"{text}\n{note}" if note else text, human=human, about=about)
 
     title = arguments.title
@@ -227,7 +230,6 @@ async def _written(change: PlannedChange, call: ToolCall, path: str) -> str:
         return await in_thread(FILE_TIMEOUT_S, write)
 
 
-def _human(change: PlannedChange, path: str, context: ToolContext) -> Mapping[str, Any]:
+def _diff(change: PlannedChange, path: str, context: ToolContext) -> UnifiedDiff:
     name = one_line_path(path, context.folder)
-    diff = unified_diff(mark_stray_bytes(change.before), mark_stray_bytes(change.after), name)
-    return {"diff": diff.text, "note": diff.note}
+    return unified_diff(mark_stray_bytes(change.before), mark_stray_bytes(change.after), name)

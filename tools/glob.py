@@ -35,6 +35,7 @@ from tools.line_window import MAX_WINDOW_BYTES
 from tools.parameters import Arguments
 from tools.search import file_states, list_folder
 from tools.text import has_surrogate, mark_stray_bytes
+from transcripts import Display
 from transcripts.patterns import lazy_pattern
 from transcripts.wording import pluralize
 
@@ -295,9 +296,9 @@ async def find_files(arguments: GlobArguments, call: ToolCall) -> ToolResult:
             missing = (
                 f"{arguments.pattern} is a directory; {arguments.pattern.rstrip('/')}/** matches its files."
             )
-        return text_result("\n".join([missing, *notes]), human={"note": "nothing"}, about=about)
+        return text_result("\n".join([missing, *notes]), human=Display(note="nothing"), about=about)
     body = "\n".join([*shown, *([more] if more else []), *notes])
-    return text_result(body, human={"note": pluralize(len(found), "file")}, about=about)
+    return text_result(body, human=Display(note=pluralize(len(found), "file")), about=about)
 
 
 def _shown_below(folder: str, context: ToolContext, name: str) -> str:

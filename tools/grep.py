@@ -24,6 +24,7 @@ from tools.search import (
     search_folder,
 )
 from tools.text import has_surrogate, mark_stray_bytes, without_tags
+from transcripts import Display
 from transcripts.wording import pluralize
 
 from .base import (
@@ -186,7 +187,7 @@ def _result(
         shown = [*_nothing_found(arguments, context, request.folder, output)] if not output.stopped else []
         note = "stopped" if output.stopped else "nothing"
     failed = bool(output.stopped) and not by_name
-    return text_result("\n".join([*shown, *footer]), error=failed, human={"note": note}, about=about)
+    return text_result("\n".join([*shown, *footer]), error=failed, human=Display(note=note), about=about)
 
 
 def _nothing_found(

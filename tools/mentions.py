@@ -201,7 +201,7 @@ async def _file(mention: Mention, path: str, name: str, limits: AttachLimits) ->
         wanted = (first, count) if mention.lines or count < MAX_WINDOW_LINES else None
         page = await in_thread(FILE_TIMEOUT_S, _reader(path, wanted))
         text = content_text(page.content)
-        note = str(page.human.get("note", ""))
+        note = page.human.note
         if isinstance(page.content[0], ImageBlock):
             return Attachment(f"read {name} ({note})", _image_blocks(name, page.content), page.about)
         tokens = limits.count(text)

@@ -11,6 +11,7 @@ from msgspec import Meta
 from tools.access import command_access
 from tools.parameters import Arguments
 from tools.processes import BackgroundJob, CommandRunner, LineNews, command_runner
+from transcripts import Display
 
 from .base import SMALL_WINDOW_TOKENS, Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .bash import BashArguments, run_guarded
@@ -52,7 +53,7 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
         f"Watching as {job.id} for at most {seconds:g} s. New lines arrive with your next results. "
         f'Stop: bash(job="{job.id}", kill=true). Continue with other work, or end your turn.'
     )
-    return text_result(text, human={"note": f"watching {job.id}"}, about={"job": job.id})
+    return text_result(text, human=Display(note=f"watching {job.id}"), about={"job": job.id})
 
 
 class _JobNews:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tools.files import one_line_path
 from tools.text import printable
+from transcripts import Display
 from transcripts.wording import pluralize
 
 from .base import ToolError, ToolResult, text_result
@@ -42,7 +43,7 @@ def read_pdf(
     first = max(1, total + offset + 1 if offset < 0 else offset)
     if first > total:
         past = f"[offset {first} is past the end: the document has {pluralize(total, 'page')}]"
-        return text_result(past, human={"note": "past the end"}, about={"path": path})
+        return text_result(past, human=Display(note="past the end"), about={"path": path})
     texts: list[str] = []
     size = 0
     for number in range(first, min(total, first + count - 1) + 1):
@@ -56,7 +57,7 @@ def read_pdf(
     shown = f"pages {first}-{last} of {total}" if last > first else f"page {first} of {total}"
     note = f"[a PDF document: text of {shown}{following}; offset and limit count pages]"
     about: dict[str, Any] = {"path": path, "pdf": hashlib.sha256(data).hexdigest(), "last_page": last}
-    return text_result("\n\n".join([*texts, note]), human={"note": shown}, about=about)
+    return text_result("\n\n".join([*texts, note]), human=Display(note=shown), about=about)
 
 
 _INSTALL = "Install the extra (pip install 'makeroom[pdf]')"

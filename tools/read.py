@@ -49,7 +49,7 @@ from tools.text import (
     printable,
     without_tags,
 )
-from transcripts import ImageBlock, TextBlock
+from transcripts import Display, ImageBlock, TextBlock
 from transcripts.wording import pluralize
 
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read whole
@@ -166,7 +166,7 @@ def read_page(
         raise _binary(path, data, len(data))
     if not decoded[0]:
         about = {"path": path, "sha256": sha256}
-        return text_result("[file is empty]", human={"note": "empty"}, about=about)
+        return text_result("[file is empty]", human=Display(note="empty"), about=about)
     return _text_page(path, cut_text(*decoded, wanted, sha256, max_bytes), shown)
 
 
@@ -182,7 +182,7 @@ def _unchanged(about: dict[str, Any], shown: SeenFile) -> ToolResult:
     text = "attachment" if shown.attached else "result"
     return text_result(
         _UNCHANGED.format(earlier=earlier, text=text),
-        human={"note": "unchanged"},
+        human=Display(note="unchanged"),
         about={**about, "unchanged": shown.result},
     )
 
@@ -200,13 +200,13 @@ def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolRes
         if window.total is not None:
             size = pluralize(window.total, "line")
             past = f"[offset {window.first} is past the end: the file has {size}]"
-        return text_result(past, human={"note": "past the end"}, about=about)
+        return text_result(past, human=Display(note="past the end"), about=about)
     text = mark_stray_bytes(number_lines(window))
     notes = list(_notes(window, text))
     body = "\n".join([without_tags(text), *notes]) if notes else text
     whole = window.first == 1 and not window.more
     note = pluralize(len(window.lines), "line") if whole else _range(window)
-    return text_result(body, human={"note": note}, about=about)
+    return text_result(body, human=Display(note=note), about=about)
 
 
 def _notes(window: LineWindow, text: str) -> Iterator[str]:
@@ -237,10 +237,10 @@ def _image_page(path: str, data: bytes, kind: str) -> ToolResult:
         image, size = load_image(data, kind)
     except BadImage as error:
         text = f"[{name} is not shown: it starts like {kind}, but {error}]"
-        return text_result(text, human={"note": "broken image"}, about={"path": path})
+        return text_result(text, human=Display(note="broken image"), about={"path": path})
     note = f"{kind}, {size}"
     about = {"path": path, "sha256": hashlib.sha256(data).hexdigest()}
-    return ToolResult((image, TextBlock(f"[{name}: {note}]")), human={"note": note}, about=about)
+    return ToolResult((image, TextBlock(f"[{name}: {note}]")), human=Display(note=note), about=about)
 
 
 def _notebook_page(path: str, data: bytes, shown: SeenFile | None, max_bytes: int) -> ToolResult | None:
@@ -264,7 +264,7 @@ def _notebook_page(path: str, data: bytes, shown: SeenFile | None, max_bytes: in
     if hidden := count_invisible(text):
         notes.append(f"[invisible characters removed: {hidden:,}]")
     body = "\n".join(filter(None, (printable(text), *notes)))
-    return text_result(body, human={"note": pluralize(len(cells), "cell")}, about=about)
+    return text_result(body, human=Display(note=pluralize(len(cells), "cell")), about=about)
 
 
 def _cell(at: int, cell: Mapping[str, Any], max_bytes: int) -> str:
@@ -330,7 +330,7 @@ def _listing(path: str) -> ToolResult:
     content = pluralize(count, "entry", "entries") + ":" if names else "nothing."
     listed = "\n".join((f"{one_line_path(path)} is a directory. It contains {content}", *names))
     return text_result(
-        f"{listed}{more}", human={"note": f"directory, {pluralize(count, 'entry', 'entries')}"}
+        f"{listed}{more}", human=Display(note=f"directory, {pluralize(count, 'entry', 'entries')}")
     )
 
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from tools.parameters import DETAIL, Arguments
-from transcripts import Result, TextBlock
+from transcripts import Display, Result, TextBlock
 from transcripts.search import Originals
 
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
@@ -64,10 +64,10 @@ def _original(originals: Originals, id: str, first: int, most: int) -> ToolResul
     last = min(len(text), first + most)
     page = TextBlock(text[first:last])
     if first == 0 and last == len(text):
-        return ToolResult((page,), human={"note": f"{len(text):,} characters"})
+        return ToolResult((page,), human=Display(note=f"{len(text):,} characters"))
     more = f"; continue with offset={last}" if last < len(text) else ""
     where = f"characters {first}-{last} of {len(text)} of {id}{more}"
-    return ToolResult((page, TextBlock(f"[{where}]")), human={"note": where})
+    return ToolResult((page, TextBlock(f"[{where}]")), human=Display(note=where))
 
 
 async def _search(originals: Originals, arguments: RecallArguments, own: str) -> ToolResult:
@@ -82,11 +82,11 @@ async def _search(originals: Originals, arguments: RecallArguments, own: str) ->
         elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'
         text = f"No matches in this {arguments.scope}: {words}{elsewhere}"
         text += f"\n[{found.note()}]" if found.unread else ""
-        return text_result(text, human={"note": "nothing found"})
+        return text_result(text, human=Display(note="nothing found"))
     shown = hits[offset:wanted]
     if not shown:
         text = f"[offset {offset} is past the end: {len(hits)} found]"
-        return text_result(text, human={"note": "past the end"})
+        return text_result(text, human=Display(note="past the end"))
     note = ""
     lines = replace(found, hits=shown).lines(time.time())
     if len(hits) > wanted:
@@ -95,7 +95,7 @@ async def _search(originals: Originals, arguments: RecallArguments, own: str) ->
         lines.append(f"[{wanted} shown{note}; {following}]")
     if found.unread:
         lines.append(f"[{found.note()}]")
-    return text_result("\n".join(lines), human={"note": f"{len(shown)} found{note}"})
+    return text_result("\n".join(lines), human=Display(note=f"{len(shown)} found{note}"))
 
 
 TOOL = Tool(

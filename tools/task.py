@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from tools.parameters import Arguments
 from tools.spawning import SpawnRequest, SpawnResult
-from transcripts import Result
+from transcripts import Display, Result
 
 from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
@@ -56,7 +56,7 @@ def task_result(ended: SpawnResult) -> ToolResult:
     return text_result(
         ended.report(),
         error=bool(ended.error) and not ended.text,
-        human={"text": ended.whole or ended.text if ended.session else "", "note": ended.figures()},
+        human=Display(text=ended.whole or ended.text if ended.session else "", note=ended.figures()),
         about={"session": ended.session, **Result.about_remarks(*ended.remarks)},
         ends_turn=ended.stops,
     )

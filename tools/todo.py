@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from tools.parameters import Arguments
+from transcripts import Display
 
 from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
@@ -36,7 +37,7 @@ async def set_todos(arguments: TodoArguments, call: ToolCall) -> ToolResult:
         raise ToolError(
             f"The list is longer than {MAX_TODO_CHARS:,} characters.\nDescribe each item in a few words."
         )
-    return text_result("Updated.", human={"silent": True})
+    return text_result("Updated.", human=Display(silent=True))
 
 
 def _title(arguments: TodoArguments) -> str:

@@ -16,7 +16,7 @@ from tools.parameters import Arguments
 from tools.pdf_text import read_pdf
 from tools.processes import Spool
 from tools.text import printable
-from transcripts import OutputsFolder, StoredOutput, TextBlock, quoted
+from transcripts import Display, OutputsFolder, StoredOutput, TextBlock, quoted
 from transcripts.wording import cause_of
 
 from .base import SMALL_WINDOW_TOKENS, Access, Tool, ToolCall, ToolContext, ToolError, ToolResult
@@ -88,7 +88,7 @@ def _shown(text: str, document: Document, call: ToolCall) -> ToolResult:
     shown = _quoted(page or "[the page has no text]", document)
     return ToolResult(
         (shown, *map(TextBlock, notes)),
-        human={"note": f"{len(text):,} characters"},
+        human=Display(note=f"{len(text):,} characters"),
         about={"url": str(document.address)},
         stored=stored,
     )

@@ -43,8 +43,7 @@ __getattr__ = lazy_door(
         "entries": "Entry Exchange Prompt",
         "errors": "FromElsewhere SessionInUse StoreError",
         "facts": (
-            "Clear Closed Compacted Edit Fact Failed Fold Instructed Metadata Opened Reply "
-            ""
+            "Clear Closed Compacted Display Edit Fact Failed Fold Instructed Metadata Opened Reply "
             "RequestSent Result Rewound Started StoredOutput Undone Unthink User"
         ),
         "file_states": "RECORD_FOLDERS",

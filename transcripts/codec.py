@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from msgspec import NODEFAULT, DecodeError, Struct
 from msgspec.json import Decoder
-from msgspec.structs import fields
+from msgspec.structs import FieldInfo, fields
 
-from .facts import FACT_TYPES, Clear, Edit, Fact, Fold, StoredOutput, UnknownFact, Unthink
+from .facts import FACT_TYPES, Clear, Display, Edit, Fact, Fold, StoredOutput, UnknownFact, Unthink
 from .messages import Block, CacheMiss, ChannelBlock, Usage, blocks_from_record
 from .secrets.masking import SecretMasks
 
@@ -49,6 +49,8 @@ def _to_json(value: Any) -> Any:
         return {"edit": _EDIT_NAMES[type(value)], **_fields_of(value)}
     if isinstance(value, StoredOutput | CacheMiss):
         return _fields_of(value)
+    if isinstance(value, Display):
+        return _changed_fields(value)
     if isinstance(value, Usage):
         return {name: count for name in value.__struct_fields__ if (count := getattr(value, name))}
     if isinstance(value, ChannelBlock):  # read again by `blocks_from_record`
@@ -77,8 +79,13 @@ def encode_fact(fact: Fact, sid: str) -> bytes:
     ts = datetime.fromtimestamp(fact.ts, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     made = type(fact)
     head = {"v": FORMAT_VERSION, "seq": fact.seq, "ts": ts, "sid": sid, "kind": _FACT_KINDS[made]}
-    values = ((name, getattr(fact, name), default) for name, default in _defaults(made))
-    return seal(head | {name: value for name, value, default in values if value != default})
+    return seal(head | _changed_fields(fact))
+
+
+def _changed_fields(value: Struct) -> dict[str, Any]:
+    """Return the fields that do not have their default value."""
+    values = ((name, getattr(value, name), default) for name, default in _defaults(type(value)))
+    return {name: value for name, value, default in values if value != default}
 
 
 def seal(raw: Mapping[str, Any]) -> bytes:
@@ -184,6 +191,18 @@ def _stored_from_json(raw: Mapping[str, Any] | None) -> StoredOutput | None:
     return None if raw is None else StoredOutput(**_values(raw, _readers(StoredOutput)))
 
 
+def _display_from_json(raw: Any) -> Display:
+    """Return what the user saw of a result; fields of a wrong type are ignored, to keep the result."""
+    given = raw if isinstance(raw, Mapping) else {}
+    return Display(
+        **{
+            name: given[name]
+            for name, _, kinds, _ in _readers(Display)
+            if name in given and type(given[name]) in kinds
+        }
+    )
+
+
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "blocks": blocks_from_record,
     "content": blocks_from_record,
@@ -191,6 +210,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "usage": Usage.from_json,
     "cache_miss": CacheMiss.from_json,
     "stored": _stored_from_json,
+    "human": _display_from_json,
     "tools": tuple,
     "marks": tuple,
     "system": tuple,
@@ -199,12 +219,17 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
 
 
 @cache
-def _defaults(made: type[Fact]) -> tuple[tuple[str, Any], ...]:
-    """Return the name and the default of each field of a type of fact after `seq` and `ts`."""
+def _defaults(made: type[Struct]) -> tuple[tuple[str, Any], ...]:
+    """Return the name and the default of each field of a type, for a fact those after `seq` and `ts`."""
     return tuple(
         (field.name, field.default if field.default_factory is NODEFAULT else field.default_factory())
-        for field in fields(made)[2:]
+        for field in _own_fields(made)
     )
+
+
+def _own_fields(made: type[Struct]) -> tuple[FieldInfo, ...]:
+    """Return the fields of a type without the `seq` and `ts` of a fact."""
+    return fields(made)[2 if made in _FACT_KINDS else 0 :]
 
 
 class _Reader(NamedTuple):
@@ -232,10 +257,9 @@ def _items(hint: Any) -> frozenset[type]:
 @cache
 def _readers(made: type[Struct]) -> tuple[_Reader, ...]:
     """Return the readers of the fields of a type, for a fact those after `seq` and `ts`."""
-    skipped = 2 if made in _FACT_KINDS else 0
     return tuple(
         _Reader(
             each.name, convert=_FROM_JSON.get(each.name), kinds=_kinds(each.type), items=_items(each.type)
         )
-        for each in fields(made)[skipped:]
+        for each in _own_fields(made)
     )

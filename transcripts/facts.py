@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
-from .messages import Block, CacheMiss, TextBlock, ToolUseBlock, Usage, empty_mapping
+from .messages import Block, CacheMiss, TextBlock, ToolUseBlock, Usage, empty_mapping, replace_surrogates
 
 REMARKS_KEY = "said"  # a key of `Result.about`, see `Result.remarks`
 CHANGED_KEY = "changed"  # a key of `Result.about`, see `Result.changed_files`
@@ -62,6 +63,35 @@ class StoredOutput(Struct, frozen=True, array_like=True, gc=False):
     path: str
     sha256: str
     size: int
+
+
+class Display(Struct, frozen=True, array_like=True, gc=False):
+    """What the user sees of a result, besides its text for the model or instead of it.
+
+    text     the output for the user; None: the text for the model is shown
+    diff     a unified diff
+    note     one short line
+    silent   the title of the call says all
+    denied   the reason why the call was denied
+    blocked  the access that the sandbox blocked
+    answer   the result of a run without a screen
+    above    the number of lines that are missing above `text`
+    file     the path of the full output, relative to the project
+    """
+
+    text: str | None = None
+    diff: str = ""
+    note: str = ""
+    silent: bool = False
+    denied: str = ""
+    blocked: str = ""
+    answer: str = ""
+    above: int = 0
+    file: str = ""
+
+    def without_surrogates(self) -> Display:
+        """Return the display with each lone surrogate replaced by "?", since UTF-8 cannot encode it."""
+        return Display(*replace_surrogates(astuple(self)))
 
 
 class Fact(Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -196,8 +226,8 @@ class Started(Fact, frozen=True):
 class Result(Fact, frozen=True):
     """The result of call `block` of reply `of`.
 
-    `content` is for the model, `human` (plain data) for display; `about` has what the tool reports about it
-    (path, hash, lines, exit code), and `stored` locates the full output.
+    `content` is for the model, `human` for the user; `about` has what the tool reports about it (path, hash,
+    lines, exit code), and `stored` locates the full output.
     """
 
     RECALLED: ClassVar = "recalled"  # a key of `Result.about`: the result shows earlier text again
@@ -207,7 +237,7 @@ class Result(Fact, frozen=True):
     content: tuple[Block, ...]
     tokens: tuple[int, ...] = ()
     error: bool = False
-    human: Mapping[str, Any] = field(default_factory=empty_mapping)
+    human: Display = field(default=Display())
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
     stored: StoredOutput | None = None
 

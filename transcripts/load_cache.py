@@ -36,6 +36,7 @@ from .facts import (
     Clear,
     Closed,
     Compacted,
+    Display,
     Failed,
     Fold,
     Instructed,
@@ -96,7 +97,7 @@ class _Piece(Struct, array_like=True):
 @cache
 def _form() -> int:
     """Return a number for the form of the pieces, which changes with the fields of any value in them."""
-    types = (*FACT_TYPES.values(), *BLOCK_TYPES, Clear, Fold, Unthink, Usage, CacheMiss, _Piece)
+    types = (*FACT_TYPES.values(), *BLOCK_TYPES, Clear, Display, Fold, Unthink, Usage, CacheMiss, _Piece)
     names = [(made.__name__, made.__struct_fields__) for made in types]
     return zlib.crc32(repr((1, names)).encode())  # count up if lines are decoded to other values
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from acp import Client, RequestError, text_block, tool_content
 from acp.schema import (
@@ -18,7 +17,7 @@ from acp.schema import (
 from agent.permissions import WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
 from agent.ui import approval_choices
-from tools.user_answer import ANSWERS
+from tools.user_questions import ANSWERS
 
 from .contents import CallContent, diff_contents, fenced
 from .updates import SessionUpdates, named
@@ -38,8 +37,8 @@ class EditorApprover:
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         try:
-            if questions := question.preview.get("questions"):
-                return await self._ask_questions(question, questions)
+            if question.preview.questions:
+                return await self._ask_questions(question)
             return await self._ask_permission(question)
         except (RequestError, ConnectionError) as error:
             return Deny(f"the editor did not answer: {error}", unattended=True)
@@ -54,7 +53,7 @@ class EditorApprover:
             )
             for letter, choice in choices.items()
         ]
-        is_plan = bool(question.preview.get("plan"))
+        is_plan = bool(question.preview.plan)
         title = "Carry out this plan?" if is_plan else named(question.tool, question.title)
         kind: ToolKind | None = "switch_mode" if is_plan else None
         chosen = await self._choose(question, title, self._content(question), options, kind)
@@ -62,29 +61,24 @@ class EditorApprover:
             return Deny(stop=True)
         return choices[chosen].answer or Deny()
 
-    async def _ask_questions(
-        self, question: PermissionQuestion, questions: Sequence[Mapping[str, Any]]
-    ) -> Allow | Deny:
+    async def _ask_questions(self, question: PermissionQuestion) -> Allow | Deny:
         """Ask the model's questions one after another; an editor takes one answer to each."""
         answers: dict[str, str] = {}
-        for each in questions:
-            labels = [str(option["label"]) for option in each["options"]]
+        for each in question.preview.questions:
             lines = [
-                f"- {option['label']}: {option['description']}"
-                for option in each["options"]
-                if option.get("description")
+                f"- {option.label}: {option.description}" for option in each.options if option.description
             ]
             options = [
-                PermissionOption(option_id=str(number), name=self._mask(label), kind="allow_once")
-                for number, label in enumerate(labels)
+                PermissionOption(option_id=str(number), name=self._mask(option.label), kind="allow_once")
+                for number, option in enumerate(each.options)
             ]
             options.append(PermissionOption(option_id=SKIP, name="Skip this question", kind="reject_once"))
             content = [_text(self._mask("\n".join(lines)))] if lines else []
-            chosen = await self._choose(question, str(each["question"]), content, options, "other")
+            chosen = await self._choose(question, each.question, content, options, "other")
             if chosen is None:
                 return Deny(stop=True)
             if chosen != SKIP:
-                answers[str(each["question"])] = labels[int(chosen)]
+                answers[each.question] = each.options[int(chosen)].label
         return Allow(updated_input={**question.input, ANSWERS: answers}) if answers else Deny()
 
     async def _choose(
@@ -117,14 +111,14 @@ class EditorApprover:
         """Return the whole call in question, and the reason for the question."""
         preview = question.preview
         shown: list[CallContent] = []
-        if plan := preview.get("plan"):
-            return [_text(self._mask(str(plan)))]
-        if diff := preview.get("diff"):
+        if preview.plan:
+            return [_text(self._mask(preview.plan))]
+        if preview.diff:
             path = next((each.target for each in question.access if each.kind == "write"), question.title)
-            shown = diff_contents(path, self._mask(str(diff)))
-        elif text := preview.get("text") or question.title:
-            shown = [_text(fenced(self._mask(str(text))))]
-        reason = "" if preview.get("diff") and question.why == WRITES_A_FILE else question.why
+            shown = diff_contents(path, self._mask(preview.diff))
+        elif text := preview.text or question.title:
+            shown = [_text(fenced(self._mask(text)))]
+        reason = "" if preview.diff and question.why == WRITES_A_FILE else question.why
         why = [question.refused, reason]
         why += [
             f"{each.kind}s outside the project: {each.target}"

@@ -346,8 +346,7 @@ class SessionUpdates:
         paths = self._paths.pop(ident, ())
         if event.name != TODO_TOOL:
             result = event.result
-            diff = str(result.human.get("diff") or "")
-            line = next((part.line for part in hunks(diff)), None)
+            line = next((part.line for part in hunks(result.human.diff)), None)
             self.outbox.post(
                 update_tool_call(
                     ident,
@@ -362,10 +361,10 @@ class SessionUpdates:
     def _content(self, result: Result) -> list[CallContent]:
         """Return the result of a call for the user: its diff, the reason for a denial, or its output."""
         human = result.human
-        if diff := human.get("diff"):
-            return diff_contents(str(result.about.get("path", "")), self._mask(str(diff)))
-        if denied := human.get("denied"):
-            return [tool_content(text_block(self._mask(str(denied))))]
+        if human.diff:
+            return diff_contents(str(result.about.get("path", "")), self._mask(human.diff))
+        if human.denied:
+            return [tool_content(text_block(self._mask(human.denied)))]
         blocks = [
             TextBlock(self._mask(block.text)) if isinstance(block, TextBlock) else block
             for block in _output(result)
@@ -375,8 +374,8 @@ class SessionUpdates:
 
 def _output(result: Result) -> Sequence[Block]:
     """Return what a call returned, without what makeroom added for the model."""
-    if text := result.human.get("text"):
-        return (TextBlock(str(text)),)
+    if result.human.text:
+        return (TextBlock(result.human.text),)
     added = (block for block in result.content[1:] if block.injected_text is None and not is_result_id(block))
     return (*result.content[:1], *added)
 

@@ -24,7 +24,7 @@ from tools.base import ToolError, ToolResult
 from tools.files import FileError
 from tools.spawning import SpawnRequest
 from tools.task import DEFAULT_AGENT
-from transcripts import ChannelBlock
+from transcripts import ChannelBlock, Display
 
 from .composition import Services
 from .mentioned_files import mentioned_files
@@ -99,8 +99,8 @@ class SessionSkills(Struct):
             raise ToolError(f"Cannot read the skill {name}: {error}") from error
         except StoppedByUser:
             raise ToolError("The user denied a command line of the skill.\nAsk them what to do.") from None
-        note = {"note": f"{skill.kind} from {skill.path}"}
-        return ToolResult((ChannelBlock(text, in_place=True), *files.blocks), human=note)
+        human = Display(note=f"{skill.kind} from {skill.path}")
+        return ToolResult((ChannelBlock(text, in_place=True), *files.blocks), human=human)
 
     def next_ident(self) -> str:
         """Return an id for the next command line of a text."""

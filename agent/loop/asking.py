@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.ports import Deny, PermissionQuestion
-from tools.user_answer import UserAnswer
+from tools.user_questions import UserAnswer
 
 from .call_permission import follow_update, preview_of
 from .leaving import Leaving

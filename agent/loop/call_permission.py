@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from glob import escape
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from agent.permissions import MODES, Mode, PermissionStore, Rule, Verdict, judge
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
 from tools.base import Access, Tool, ToolError
 from tools.files import FileError
+from tools.user_questions import Preview
 from transcripts import ToolUseBlock
 
 from .context import TurnContext
@@ -194,13 +194,13 @@ def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Permi
     )
 
 
-def preview_of(context: TurnContext, call: ParsedCall) -> Mapping[str, Any]:
+def preview_of(context: TurnContext, call: ParsedCall) -> Preview:
     """Return the preview of a call that needs the user's approval."""
     preview = call.tool.preview
     if preview is not None:
         return preview(call.arguments, context.tool_context)
     commands = (access.target for access in call.access if access.kind == "run")
-    return {"text": next(commands, call.title)}
+    return Preview(text=next(commands, call.title))
 
 
 def _denied(verdict: Verdict, notes: tuple[str, ...] = ()) -> Permission:

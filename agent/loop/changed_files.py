@@ -99,8 +99,8 @@ def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: 
     if not told:
         return result
     shown = ", ".join(f"{_shown(kind)} {_names(names, 3)}" for kind, names in found.items())
-    note = str(result.human.get("note", ""))
-    human = {**result.human, "note": f"{note}; {shown}" if note else shown}
+    note = "; ".join(filter(None, (result.human.note, shown)))
+    human = replace(result.human, note=note)
     if sum(map(len, found.values())) > MAX_TOLD_FILES:
         return replace(result, human=human)
     line = "; ".join(f"{_shown(kind)} {_names(names, MAX_TOLD_FILES)}" for kind, names in found.items())

@@ -24,6 +24,7 @@ from tools.sandbox import (
     local_port,
     short_path,
 )
+from tools.user_questions import Preview
 
 from .call_permission import ParsedCall, grant_always, remark_note
 from .context import TurnContext
@@ -157,7 +158,7 @@ class Leaving(Struct):
             access=call.access,
             why=WAITING if refusal.waiting else f"{WHY}{f' {warning}.' if warning else ''}",
             prefix=str(rule) if rule is not None and not refusal.waiting and not port else None,
-            preview={"text": call.access[0].target, "output": refusal.output},
+            preview=Preview(text=call.access[0].target, output=refusal.output),
             refused=str(refusal),
             through=passage.shown(folder) if passage is not None else "",
             remedy=remedy or ("" if rule is not None else "--sandbox off"),

@@ -22,7 +22,7 @@ from agent.session import Session, note_news
 from compact import NeededText, joined_text
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
-from transcripts import ChannelBlock, Reply, Result, TextBlock, ToolUseBlock, replace_surrogates
+from transcripts import ChannelBlock, Display, Reply, Result, TextBlock, ToolUseBlock, replace_surrogates
 from transcripts.wording import shorten
 
 from .asking import ask_user
@@ -94,7 +94,7 @@ async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, rep
         results = exchange.results if exchange is not None else {}
         for index, use in waiting:
             if index not in results:
-                result = text_result(why, error=True, human={"text": "", "note": "not run"})
+                result = text_result(why, error=True, human=Display(text="", note="not run"))
                 _answer(batch, replace(_refused(index, use, None, why), result=result))
         raise
 
@@ -171,7 +171,7 @@ def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> Pre
     text = "\n".join((permission.refusal, *permission.notes, permission.hint))
     shown = permission.shown or permission.refusal
     about = Result.about_remarks(("", permission.reason))
-    human = {"text": shown, **({"denied": permission.why} if permission.why else {})}
+    human = Display(text=shown, denied=permission.why)
     result = text_result(text, error=True, human=human, about=about)
     denied = replace(call, result=result, denied=True)
     if permission.stop:
@@ -206,7 +206,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     batch.emit(ToolCallStarted(batch.reply, block=call.index, name=call.name, title=call.title))
     if not call.parsed.tool.parallel or call.parsed.tool.acts:
         batch.session.started(batch.reply, call.index)
-    human = {"text": "", "note": "interrupted"}
+    human = Display(text="", note="interrupted")
     result = text_result(INTERRUPTED, error=True, human=human)
     stop = None
     needed = None
@@ -223,7 +223,9 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         if batch.session.folded.compactions:
             needed = await needed_text(batch.session, batch.context, call.use, result)
     except ToolInterrupted as error:
-        human = {"text": joined_text(error.result.content), **error.result.human, "note": "interrupted"}
+        human = replace(error.result.human, note="interrupted")
+        if human.text is None:
+            human = replace(human, text=joined_text(error.result.content))
         result = replace(error.result, content=(*error.result.content, *result.content), human=human)
         raise asyncio.CancelledError from error
     finally:
@@ -370,7 +372,7 @@ def _finish(
         call.index,
         content if needed is None else (*content, *needed.blocks(batch.session.folded)),
         error=result.error,
-        human=replace_surrogates(result.human),
+        human=result.human.without_surrogates(),
         about=replace_surrogates(result.about),
         stored=result.stored,
     )

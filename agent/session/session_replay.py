@@ -22,6 +22,7 @@ from compact import compaction_notice, is_announced
 from tools.base import Tool, ToolError
 from transcripts import (
     DataTag,
+    Display,
     Entry,
     Exchange,
     Metadata,
@@ -207,7 +208,7 @@ def _cut(text: str, seq: int) -> str:
 
 def _without_content(result: Result) -> Result:
     """Return a placeholder for a result that was left in the file because it is not in the context."""
-    return replace(result, human={"text": f"(not in the context; show it with /recall r{result.seq})"})
+    return replace(result, human=Display(text=f"(not in the context; show it with /recall r{result.seq})"))
 
 
 def _call(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:

@@ -21,7 +21,7 @@ from wcwidth import strip_sequences
 from agent.keys import with_keys
 from agent.permissions import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
-from tools.user_answer import ANSWERS
+from tools.user_questions import ANSWERS
 from transcripts.patterns import lazy_pattern
 
 from .approval_answers import ApprovalChoice, approval_choices
@@ -70,7 +70,7 @@ class ApprovalPanel(Struct):
 
         A diff may be approved unread: it can be undone.
         """
-        return bool(self.body) and not self.end_seen and not self.question.preview.get("diff")
+        return bool(self.body) and not self.end_seen and not self.question.preview.diff
 
     def choice_for(self, key: str) -> ApprovalChoice | None:
         """Return the choice with this letter or digit."""
@@ -99,15 +99,15 @@ class ApprovalDialog:
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Show the question and wait for the answer; cancelling removes it from the screen."""
         async with self._one_at_a_time:
-            if questions := question.preview.get("questions"):
-                answers = await self.form.ask(questions, question.asker)
+            if question.preview.questions:
+                answers = await self.form.ask(question.preview.questions, question.asker)
                 return (
                     Deny() if answers is None else Allow(updated_input={**question.input, ANSWERS: answers})
                 )
             choices = approval_choices(question)
             panel = self.panel = ApprovalPanel(question, choices=choices, answer=asyncio.Future())
-            if plan := question.preview.get("plan"):
-                self.show_plan(str(plan))
+            if question.preview.plan:
+                self.show_plan(question.preview.plan)
                 panel.plan_above = True
             panel.listens_at = self._monotonic() + LISTEN_DELAY_S
             self.on_change()
@@ -211,10 +211,10 @@ def question_head(question: PermissionQuestion) -> str:
     """Return the question itself, on one line."""
     tool = one_line(question.tool)
     asker = f"[{one_line(question.asker)}] " if question.asker else ""
-    if question.preview.get("plan"):
+    if question.preview.plan:
         return f"{asker}Carry out this plan?"
-    if questions := question.preview.get("questions"):
-        return asker + one_line(str(questions[0]["question"]))
+    if question.preview.questions:
+        return asker + one_line(question.preview.questions[0].question)
     if question.waits:
         return f"{asker}Let this command connect?"
     if question.port:
@@ -233,14 +233,15 @@ def as_sentence(reason: str) -> str:
 def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
     """Draw the whole call in question: every character visible, long lines wrapped."""
     inner = RenderContext(max(ctx.columns - 2, 2), ctx.theme, full=True)
-    if plan := question.preview.get("plan"):
-        return [f"  {row}" for row in wrap(escape_prose(str(plan)), inner.columns)]
-    if question.preview.get("diff"):
-        rows = render_diff(str(question.preview["diff"]), inner)
+    preview = question.preview
+    if preview.plan:
+        return [f"  {row}" for row in wrap(escape_prose(preview.plan), inner.columns)]
+    if preview.diff:
+        rows = render_diff(preview.diff, inner)
     else:
-        rows = draw_script(str(question.preview.get("text") or question.title), inner)
+        rows = draw_script(preview.text or question.title, inner)
     if question.refused:
-        output = wrap(escape_strict(str(question.preview.get("output", ""))), inner.columns)
+        output = wrap(escape_strict(preview.output), inner.columns)
         dim = [ctx.paint("dim", row) for row in output if row.strip()]
         rows = [*inner.wrapped("warning", one_line(question.refused)), *rows, *dim]
     for access in question.access:
@@ -255,7 +256,7 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
 def question_target(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
     """Return the rows that name the file of a diff; [] for other questions, whose body names it."""
     title = one_line(question.title)
-    return [f"  {row}" for row in wrap(title, ctx.columns - 2)] if question.preview.get("diff") else []
+    return [f"  {row}" for row in wrap(title, ctx.columns - 2)] if question.preview.diff else []
 
 
 def full_question(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
@@ -277,7 +278,7 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
         panel.columns = ctx.columns
     head = ctx.clipped("warning", question_head(question))
     title = one_line(question.title)
-    if question.preview.get("diff") and title:
+    if question.preview.diff and title:
         head += "  " + clip(title, max(ctx.columns - len(question.tool) - 10, 1))
     air = 4 if rows >= 14 else 0  # blank lines around the body
     most = rows - 1 - MIN_BODY_ROWS
@@ -329,7 +330,7 @@ def _first_change(body: list[str]) -> int:
 def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     """Draw the reason and the answers in at most `max_rows`: wrapped if they fit, else cut with a note."""
     reason = panel.question.why
-    if reason == WRITES_A_FILE and panel.question.preview.get("diff"):
+    if reason == WRITES_A_FILE and panel.question.preview.diff:
         reason = ""  # the diff shows it
     if reason == OUTSIDE and any(access.outside for access in panel.question.access):
         reason = ""  # the body names it

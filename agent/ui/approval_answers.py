@@ -34,7 +34,7 @@ def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]
 
     In all questions `y` means once, `a` in this session, `n` no and `p` always in this project.
     """
-    if question.preview.get("plan"):
+    if question.preview.plan:
         offered = _plan_answers()
     elif question.refused:
         offered = _unblocking_answers(question)

@@ -24,7 +24,7 @@ from agent.errors import BudgetExceeded
 from agent.ports import Status
 from agent.session import joined_pieces
 from compact import Spending
-from transcripts import INVISIBLE, Reply, Result, TextBlock, ToolUseBlock, Usage
+from transcripts import INVISIBLE, Display, Reply, Result, TextBlock, ToolUseBlock, Usage
 from transcripts.patterns import lazy_pattern
 
 from .context_chart import plain_chart
@@ -250,7 +250,7 @@ class RunOutput:
             case events.ToolCallFinished(of, block, "StructuredOutput", _, Result(error=False)):
                 use = self.tool_use(of, block)
                 self.structured = dict(use.input) if use else None
-            case events.ToolCallFinished(result=Result(error=False, human={"answer": str(answer)})):
+            case events.ToolCallFinished(result=Result(error=False, human=Display(answer=answer))) if answer:
                 self.answer = answer
             case events.ToolCallFinished(of, block, name, denied=True):
                 self._denials.append(_denial(name, self.tool_use(of, block)))
@@ -320,10 +320,10 @@ def _outcome(event: events.ToolCallFinished) -> str:
     """Describe a failure or a denial, with its reason and the rule that would have allowed the call."""
     human = event.result.human
     if not event.result.error:
-        return f"  ({one_line(str(human['note']))})" if "blocked" in human else ""
+        return f"  ({one_line(human.note)})" if human.blocked else ""
     if not event.denied:
         return "  (failed)"
-    why = one_line(str(human.get("denied", "")))
+    why = one_line(human.denied)
     return f"  (denied: {why})" if why else "  (denied)"
 
 

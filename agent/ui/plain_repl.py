@@ -8,7 +8,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import BufferedReader, RawIOBase
 from typing import Any
@@ -19,7 +19,7 @@ from agent import events
 from agent.menus import Menu, MenuRow
 from agent.ports import Allow, Deny, Driver, Factory, PermissionQuestion
 from agent.typed_text import is_command
-from tools.user_answer import ANSWERS
+from tools.user_questions import ANSWERS
 
 from .approval import as_sentence, question_body, question_head, question_target
 from .approval_answers import approval_choices
@@ -157,8 +157,8 @@ class PlainView:
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Ask with lettered answers; the end of input denies and stops."""
-        if questions := question.preview.get("questions"):
-            return await self._ask_each(question, questions)
+        if question.preview.questions:
+            return await self._ask_each(question)
         self._out.line(f"{question_head(question)}  {one_line(as_sentence(question.why))}")
         for row in (*question_target(question, self._context), *question_body(question, self._context)):
             self._out.line(row)
@@ -177,23 +177,21 @@ class PlainView:
                         return await self._denial(words.strip())
                     return replace(choice.answer, remark=words.strip())
 
-    async def _ask_each(
-        self, question: PermissionQuestion, questions: Sequence[Mapping[str, Any]]
-    ) -> Allow | Deny:
+    async def _ask_each(self, question: PermissionQuestion) -> Allow | Deny:
         """Ask the model's questions one by one; an empty line or the end of input declines."""
         answers = {}
         asker = f"[{one_line(question.asker)}] " if question.asker else ""
-        for asked in questions:
-            self._out.line(asker + escape_prose(str(asked["question"])))
-            labels = [one_line(str(option["label"])) for option in asked["options"]]
-            for place, option in enumerate(asked["options"]):
-                about = one_line(str(option.get("description") or ""))
+        for asked in question.preview.questions:
+            self._out.line(asker + escape_prose(asked.question))
+            labels = [one_line(option.label) for option in asked.options]
+            for place, option in enumerate(asked.options):
+                about = one_line(option.description)
                 self._out.line(f"  {place + 1}: {labels[place]}{f' - {about}' if about else ''}")
-            which = "one or more numbers" if asked.get("multiSelect") else "a number"
+            which = "one or more numbers" if asked.multiSelect else "a number"
             line = await self.answer_to(f"Answer ({which}, your own words, or Enter to decline): ")
             if line is None or not line.strip():
                 return Deny()
-            answers[str(asked["question"])] = chosen_labels(line, labels)
+            answers[asked.question] = chosen_labels(line, labels)
         return Allow(updated_input={**question.input, ANSWERS: answers})
 
     async def choose(self, menu: Menu) -> MenuRow | None:

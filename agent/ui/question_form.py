@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import FilterOrBool
 from prompt_toolkit.key_binding import KeyBindings
+
+from tools.user_questions import QuestionOption, UserQuestion
 
 from .input_drawing import draw_one_row
 from .input_editor import delete_grapheme, move_by_grapheme
@@ -35,7 +37,7 @@ MIN_ROWS_WITH_MORE = 6  # for the keys and the topic of the question
 class FormState(Struct):
     """The questions, the index of the one shown, its selected row, and the answers to each."""
 
-    questions: Sequence[Mapping[str, Any]]
+    questions: Sequence[UserQuestion]
     chosen: list[set[int]]
     words: list[Buffer]
     asker: str = ""
@@ -45,15 +47,14 @@ class FormState(Struct):
     page: int = 1  # number of its rows on the screen then
 
     @property
-    def options(self) -> Sequence[Mapping[str, Any]]:
-        """Return the options of the question on the screen."""
-        found: Sequence[Mapping[str, Any]] = self.questions[self.at]["options"]
-        return found
+    def asked(self) -> UserQuestion:
+        """The question on the screen."""
+        return self.questions[self.at]
 
     @property
-    def several(self) -> bool:
-        """Return whether more than one option may be chosen."""
-        return bool(self.questions[self.at].get("multiSelect"))
+    def options(self) -> Sequence[QuestionOption]:
+        """The options of the question on the screen."""
+        return self.asked.options
 
     @property
     def writing(self) -> bool:
@@ -64,8 +65,8 @@ class FormState(Struct):
         """Return the answers by question: labels, then own words."""
         found = {}
         for asked, chosen, words in zip(self.questions, self.chosen, self.words, strict=True):
-            labels = [str(asked["options"][at]["label"]) for at in sorted(chosen)]
-            found[str(asked["question"])] = ", ".join([*labels, *filter(None, [words.text.strip()])])
+            labels = [asked.options[at].label for at in sorted(chosen)]
+            found[asked.question] = ", ".join([*labels, *filter(None, [words.text.strip()])])
         return found
 
     @property
@@ -96,7 +97,7 @@ class QuestionForm:
         self._listens_at = 0.0
         self._sure_until = 0.0  # a second Esc declines
 
-    async def ask(self, questions: Sequence[Mapping[str, Any]], asker: str = "") -> dict[str, str] | None:
+    async def ask(self, questions: Sequence[UserQuestion], asker: str = "") -> dict[str, str] | None:
         """Return the answers by question, None if the user declines; cancelling removes the questions.
 
         `asker` is the agent that asks, "" for the session itself.
@@ -169,11 +170,11 @@ class QuestionForm:
         answered = state.chosen[state.at] or state.own.text.strip()
         if state.writing and not answered:
             return
-        if not state.writing and (not state.several or not answered):
+        if not state.writing and (not state.asked.multiSelect or not answered):
             state.chosen[state.at] = {state.marked}
-        elif not state.several:
+        elif not state.asked.multiSelect:
             state.chosen[state.at].clear()
-        if not state.several and not state.writing:
+        if not state.asked.multiSelect and not state.writing:
             state.own.reset()
         self._continue()
 
@@ -203,7 +204,7 @@ class QuestionForm:
         state.marked = row
         if state.writing:
             return
-        if state.several:
+        if state.asked.multiSelect:
             state.chosen[state.at] ^= {row}
         else:
             self.enter()
@@ -253,7 +254,7 @@ def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str
 
 def _label(state: FormState, ctx: RenderContext) -> list[str]:
     """Draw the agent that asks, the topic and the number of the question; [] without any of them."""
-    header = one_line(str(state.questions[state.at].get("header") or ""))[:20]
+    header = one_line(state.asked.header)[:20]
     place = f"{state.at + 1} of {len(state.questions)}" if len(state.questions) > 1 else ""
     asker = f"[{one_line(state.asker)}]" if state.asker else ""
     label = " · ".join(filter(None, (asker, header, place)))
@@ -261,7 +262,7 @@ def _label(state: FormState, ctx: RenderContext) -> list[str]:
 
 
 def _question(state: FormState, ctx: RenderContext) -> list[str]:
-    return ctx.wrapped("bold", prose_line(str(state.questions[state.at]["question"])))
+    return ctx.wrapped("bold", prose_line(state.asked.question))
 
 
 def _scrolled(state: FormState, asked: list[str], ctx: RenderContext, rows: int) -> list[str]:
@@ -277,7 +278,7 @@ def _scrolled(state: FormState, asked: list[str], ctx: RenderContext, rows: int)
 
 def _keys(state: FormState, ctx: RenderContext) -> str:
     keys = "Enter or a digit to choose · type your own answer · Esc to decline"
-    if state.several:
+    if state.asked.multiSelect:
         keys = "Space or a digit to select · Enter to continue · type your own answer · Esc to decline"
     arrows_move_cursor = state.writing and state.own.text
     if len(state.questions) > 1 and not arrows_move_cursor:
@@ -289,14 +290,14 @@ def _option(state: FormState, at: int, ctx: RenderContext, *, described: bool) -
     option = state.options[at]
     marked = at == state.marked
     box = ""
-    if state.several:
+    if state.asked.multiSelect:
         box = "[x] " if at in state.chosen[state.at] else "[ ] "
     margin = MARKER if marked else " " * len(MARKER)
     room = max(ctx.columns - len(MARKER) - 2, 1)
-    label = wrap(f"{at + 1} {box}{prose_line(str(option['label']))}", room)
+    label = wrap(f"{at + 1} {box}{prose_line(option.label)}", room)
     rows = hang(label, first=margin, others=" " * len(margin))
     rows = [ctx.paint("accent", row) for row in rows] if marked else rows
-    about = prose_line(str(option.get("description") or "")) if described else ""
+    about = prose_line(option.description) if described else ""
     indent = " " * (len(MARKER) + 2)
     return [*rows, *(ctx.paint("dim", indent + row) for row in (wrap(about, room) if about else ()))]
 

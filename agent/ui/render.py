@@ -6,8 +6,8 @@ Text from outside is escaped here. Work in progress is drawn by live_view.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -211,7 +211,7 @@ def render_looks(looks: Sequence[events.ToolCallFinished], ctx: RenderContext) -
     """Draw one line for read-only calls: `read, grep  12 files, 3,140 lines, 3 searches, 41 matches`."""
     first = looks[0]
     if len(looks) == 1:
-        note = one_line(str(first.result.human.get("note", "")))
+        note = one_line(first.result.human.note)
         return call_title(first.name, f"{first.title}  {note}", ctx, role="good")
     searches = [look for look in looks if tool_kind(look.name) == "searches"]
     reads = [look for look in looks if tool_kind(look.name) == "reads"]
@@ -257,16 +257,16 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
     if ctx.columns <= len(BRANCH) + 2:
         return []
     human = event.result.human
-    if human.get("silent") and not event.denied:
+    if human.silent and not event.denied:
         return []
     inner = replace(ctx, columns=ctx.columns - len(BRANCH))
-    if human.get("diff"):
-        summary = _result_summary(event, human)
-        body = render_diff(str(human["diff"]), inner, MAX_RESULT_LINES if ctx.full else 40)
+    if human.diff:
+        summary = _result_summary(event)
+        body = render_diff(human.diff, inner, MAX_RESULT_LINES if ctx.full else 40)
         body = [*(inner.wrapped("dim", summary) if summary else ()), *body]
     else:
         body = _shortened(event, inner)
-        summary = _result_summary(event, human, nothing="" if body else "no output")
+        summary = _result_summary(event, nothing="" if body else "no output")
         body += inner.wrapped("dim", summary) if summary else []
     return below_title(body, ctx)
 
@@ -276,9 +276,10 @@ def below_title(rows: Sequence[str], ctx: RenderContext) -> list[str]:
     return hang(rows, first=ctx.paint("dim", BRANCH), others=" " * len(BRANCH))
 
 
-def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any], nothing: str = "") -> str:
+def _result_summary(event: events.ToolCallFinished, nothing: str = "") -> str:
     """Summarize the end of a call and its duration; `nothing` stands for an empty summary."""
-    parts = [one_line(str(human["note"]))] if human.get("note") else []
+    note = event.result.human.note
+    parts = [one_line(note)] if note else []
     code = event.result.about.get("exit")
     if code and f"exit {code}" not in "".join(parts):
         parts.append(f"exit {code}")
@@ -295,9 +296,9 @@ def _text_for_user(result: Result, whole: bool = False) -> str:
 
     makeroom's own words to the model say what the user decided, and speak of them in the third person.
     """
-    if "text" in result.human:
-        return str(result.human["text"])
-    if result.human.get("note") and not result.error:
+    if result.human.text is not None:
+        return result.human.text
+    if result.human.note and not result.error:
         return ""
     output = result.content[:1]  # may begin like text that was put back, which follows it
     added = (
@@ -344,8 +345,8 @@ def _left_out(
     result: Result, ctx: RenderContext, *, lines: int, hidden: int, at: Literal["above", "below"] = "above"
 ) -> list[str]:
     """Draw a note about the hidden lines of an output, some of which may not have been kept."""
-    above = hidden + result.human.get("above", 0)
-    file = result.human.get("file", "")
+    above = hidden + result.human.above
+    file = result.human.file
     if hidden and result.stored is not None:
         file = result.stored.path
     notes = [f"{pluralize(above, 'line')} {at}"] if above else []

@@ -62,7 +62,7 @@ def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
     panel = state.approval.panel
     form = state.approval.form.state
     if form is not None:
-        state.notifications.question_waits(str(form.questions[0]["question"]))
+        state.notifications.question_waits(form.questions[0].question)
     elif panel is None:
         state.notifications.show("working")
         state.status_hint.clear("answers")

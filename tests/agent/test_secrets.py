@@ -32,7 +32,7 @@ from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
 from tests.tables import each_row
-from transcripts import facts
+from transcripts import Display, facts
 from transcripts.export import EXPORTERS, export_text
 from transcripts.folding import Folded
 from transcripts.load import read_transcript
@@ -179,7 +179,7 @@ def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_unchan
         blocks=[ToolUseBlock("t", f"no {KEY}", {KEY: KEY, "x": [{"y": KEY}]})], complete=True, stop="tool_use"
     )
     of = session.reply(reply, 1).seq
-    session.result(of, 0, (TextBlock(KEY),), human={"text": KEY, "diff": f"+{KEY}"}, about={"path": KEY})
+    session.result(of, 0, (TextBlock(KEY),), human=Display(text=KEY, diff=f"+{KEY}"), about={"path": KEY})
     session.add_metadata("pin", {"text": KEY})
     session.failed("summary", f"no: {KEY}", {"said": KEY})
     session.compacted("summary", "auto", (), {"reason": KEY})
@@ -215,7 +215,7 @@ def test_an_export_shows_neither_known_shapes_nor_what_secret_variables_hold(suf
     of = session.reply(reply, 1).seq
     # At the place where long outputs are cut, a half of a secret must not be left over.
     long = "x" * 9_995 + f" {NAMED} " + "y" * 9_995 + f" {CLOUD}"
-    session.result(of, 0, (TextBlock(long),), human={"diff": f"@@ -1 +1 @@\n-{NAMED}\n+{CLOUD}"})
+    session.result(of, 0, (TextBlock(long),), human=Display(diff=f"@@ -1 +1 @@\n-{NAMED}\n+{CLOUD}"))
     odd = 'pa"ss\\w&<rd'
     session.user((TextBlock(f"and {odd}"),))
     text = export_text(session.folded, "s", suffix, masks=SecretMasks((NAMED, odd)))

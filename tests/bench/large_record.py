@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+from transcripts import Display
 from transcripts.codec import encode_fact
 from transcripts.facts import Compacted, Fact, Fold, Reply, RequestSent, Result, Started, User
 from transcripts.load import read_transcript
@@ -102,7 +103,7 @@ class LargeRecord:
         yield reply
         yield Started(*self._next(), reply.seq, 1)
         about = {"path": file, "sha256": f"{self.seq:064x}"} if kind == "read" else {}
-        human = {"text": output[:2000]} if kind == "bash" else {}
+        human = Display(text=output[:2000]) if kind == "bash" else Display()
         yield Result(
             *self._next(), reply.seq, 1, (TextBlock(output),), (len(output) // 4,), human=human, about=about
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from transcripts import Display
 from transcripts.codec import encode_fact
 from transcripts.facts import Compacted, Fact, Fold, Reply, Result, Started, User
 from transcripts.load import read_transcript
@@ -32,7 +33,7 @@ def turn(seq: int, lines: int = SMALL) -> list[tuple[Fact, bool]]:
         (User(seq, 1.5e9, (TextBlock("and now?" * 20),), (40,)), True),
         (Reply(seq + 1, 1.5e9, (TextBlock("let me see " * 30), use), (90, 30)), True),
         (Started(seq + 2, 1.5e9, seq + 1, 1), True),
-        (Result(seq + 3, 1.5e9, seq + 1, 1, (TextBlock(output),), (2000,), human={"text": "ok"}), True),
+        (Result(seq + 3, 1.5e9, seq + 1, 1, (TextBlock(output),), (2000,), human=Display(text="ok")), True),
     ]
 
 

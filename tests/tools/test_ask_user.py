@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.tables import each_row
 from tools import ask_user, exit_plan
 from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult
-from tools.user_answer import UserAnswer
+from tools.user_questions import UserAnswer
 
 from .bash_session import text
 from .tool_run import run_tool
@@ -80,7 +80,7 @@ def test_where_no_one_is_there_a_question_is_an_error_and_a_plan_the_result(answ
         result_of(ask_user.TOOL, answer, None, questions=[ASKED])
     mode = Planning()
     result = result_of(exit_plan.TOOL, answer, mode, plan="# Do it")
-    assert result.ends_turn and result.human["answer"] == "# Do it" and mode.planning
+    assert result.ends_turn and result.human.answer == "# Do it" and mode.planning
 
 
 def test_what_cannot_be_asked_is_refused() -> None:

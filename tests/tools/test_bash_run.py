@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.narrowing import present
 from tests.sampling import UNICODE, sampled, scaled
 from tools.base import ToolError
 from tools.bash import BashArguments, required_access
@@ -29,6 +30,7 @@ from tools.processes import (
     run_own_command,
 )
 from tools.sandbox import BlockedAccess, UnblockDecision
+from transcripts import Display
 
 from .bash_session import GUARD_S, BashSession, text
 
@@ -90,16 +92,17 @@ def test_a_user_gets_whole_lines_and_the_number_of_hidden_lines_above(
 ) -> None:
     result = shell.run(command)
     assert result.stored is not None
-    shown = result.human["text"].splitlines()
-    assert len(result.human["text"]) <= 10_000 and int(shown[0]) == last - len(shown) + 1
-    assert result.human["above"] == last - len(shown) and result.human["file"] == result.stored.path
+    output = present(result.human.text)
+    shown = output.splitlines()
+    assert len(output) <= 10_000 and int(shown[0]) == last - len(shown) + 1
+    assert result.human.above == last - len(shown) and result.human.file == result.stored.path
 
 
 def test_what_has_no_file_is_whole_for_a_user_too(shell: BashSession) -> None:
     result = shell.run("seq 5000")
-    assert result.stored is None and result.human == {"text": f"{text(result)}\n", "note": ""}
+    assert result.stored is None and result.human == Display(text=f"{text(result)}\n")
     one_line = shell.run("head -c 40000 /dev/zero | tr '\\0' x").human
-    assert one_line["text"] == "…" + "x" * 10_000 and one_line["above"] == 0 and one_line["file"]
+    assert one_line.text == "…" + "x" * 10_000 and one_line.above == 0 and one_line.file
 
 
 def test_how_much_of_an_output_is_shown_may_be_set_as_for_claude_code(shell: BashSession) -> None:
@@ -207,7 +210,7 @@ def test_output_in_a_legacy_encoding_is_read_or_escaped_and_its_bytes_are_kept(
     said = text(result)
     assert said.startswith(LEGACY[codec].strip() if codec else "caf\\xe9\n")
     assert (f"decoded as {codec} (a guess)" if codec else "[binary output, 5 bytes") in said
-    assert "�" not in result.human["text"]
+    assert "�" not in present(result.human.text)
 
 
 def test_a_time_limit_over_the_maximum_is_reported_to_be_cut(shell: BashSession) -> None:
@@ -274,7 +277,7 @@ def test_control_sequences_reach_neither_the_model_nor_the_terminal(shell: BashS
     result = shell.run(f"printf 'before {attack} after\\n'")
     assert text(result).startswith("before ")
     assert text(result).partition("\n[some bytes")[0].endswith(" after")
-    for shown in (text(result), result.human["text"]):
+    for shown in (text(result), present(result.human.text)):
         assert "␛" not in shown
         assert not [char for char in shown if unsafe(ord(char))]
 
@@ -283,14 +286,14 @@ def test_users_see_colours_and_links_of_an_output_as_plain_text_and_what_is_hidd
     shell: BashSession,
 ) -> None:
     line = "printf '\\e[1;31mred\\e[0m \\e]8;;http://x\\e\\\\link\\e]8;;\\e\\\\ N\\bNA\\bA \\u202e\\a'"
-    assert shell.run(line).human["text"] == "red link NA U+202E␇"
+    assert shell.run(line).human.text == "red link NA U+202E␇"
 
 
 def test_a_progress_bar_is_left_in_its_final_state(shell: BashSession) -> None:
     result = shell.run("for i in 10 50 100; do printf '\\rdone %3d%%' $i; done; echo")
-    assert (text(result), result.human["text"]) == ("done 100%", "done 100%\n")
+    assert (text(result), result.human.text) == ("done 100%", "done 100%\n")
     long = shell.run("for i in {1..90000}; do printf '\\rdone %6d' $i; done; echo; echo ok")
-    assert long.human["text"] == "done  90000\nok\n" and long.human["file"], "its beginning is not in memory"
+    assert long.human.text == "done  90000\nok\n" and long.human.file, "its beginning is not in memory"
 
 
 def test_stdout_and_stderr_come_in_the_order_they_were_written(shell: BashSession) -> None:
@@ -490,10 +493,10 @@ def test_no_start_up_file_runs(shell: BashSession) -> None:
 
 
 def test_the_user_is_informed_how_a_command_ended_where_it_did_not_succeed(shell: BashSession) -> None:
-    assert shell.run("echo done").human == {"text": "done\n", "note": ""}
+    assert shell.run("echo done").human == Display(text="done\n")
     result = shell.run("echo done; exit 3")
-    assert result.human["note"] == "exit 3"
-    assert result.human["text"] == "done\n"
+    assert result.human.note == "exit 3"
+    assert result.human.text == "done\n"
 
 
 def test_the_environment_keeps_programs_from_asking(shell: BashSession) -> None:

@@ -387,8 +387,8 @@ def test_an_edit_shows_what_it_did(files: FileSession):
     files.seen("f", b"".join(b"line %d\n" % n for n in range(1, 21)))
     result = files.result("edit", file_path="f", old_string="line 10\n", new_string="ten\nzehn\n")
     assert block_text(result.content[0]).endswith("9\tline 9\n10\tten\n11\tzehn\n12\tline 11")
-    assert result.human["note"] == "+2 -1"
-    assert "@@ -7,7 +7,8 @@" in result.human["diff"]
+    assert result.human.note == "+2 -1"
+    assert "@@ -7,7 +7,8 @@" in result.human.diff
     assert result.about["path"] == str(files.path("f"))
 
 

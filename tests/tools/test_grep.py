@@ -98,7 +98,7 @@ def test_the_files_that_match_are_named_and_nothing_ignored_or_secret(searched: 
     names = {"src/app.py", "src/deep/util.ts", ".github/ci.yml", "café.txt"}
     result = do(searched, grep.TOOL, pattern="needle")
     assert set(text(result).splitlines()) == names
-    assert (result.about, result.human["note"]) == ({"files": 4}, "4 files")
+    assert (result.about, result.human.note) == ({"files": 4}, "4 files")
     (searched.folder / "build/.gitignore").write_text("*")
     assert found(searched, "needle", path="build") == ["build/out.py"]
     assert found(searched, "needle", path=".env") == [".env"]
@@ -118,7 +118,7 @@ def test_lines_come_with_number_context_and_in_any_letter_case(searched: BashSes
     assert after == ["src/app.py:import os", "src/app.py-", "src/app.py:def run():"]
     result = do(searched, grep.TOOL, pattern="needle", output_mode="count", path="src")
     assert text(result).splitlines() == ["src/app.py:1", "src/deep/util.ts:1"]
-    assert (result.about, result.human["note"]) == ({"files": 2, "matches": 2}, "2 matches in 2 files")
+    assert (result.about, result.human.note) == ({"files": 2, "matches": 2}, "2 matches in 2 files")
 
 
 def test_a_pattern_may_span_lines_and_look_around(searched: BashSession) -> None:

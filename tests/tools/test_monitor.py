@@ -97,7 +97,7 @@ def test_a_command_that_is_moved_continues_and_its_end_is_reported(shell: BashSe
 
     result = shell.runner.run(work())
     assert not result.error and text(result).startswith("so far\n[moved to the background by the user")
-    assert result.human["note"] == "continues in the background as b1"
+    assert result.human.note == "continues in the background as b1"
     (shell.folder / "go").touch()
     shell.wait_for("b1")
     assert " finished, exit code 3, after " in told(shell, 1)
@@ -114,7 +114,7 @@ def test_a_command_past_its_time_continues_where_a_user_is_at_the_screen(shell: 
         "so far\n[still running after its time limit of 1 s: it continues as background job b1. "
         'Status: bash(job="b1"). Stop: bash(job="b1", kill=true). You are notified when it ends]'
     )
-    assert result.human["note"] == "continues in the background as b1"
+    assert result.human.note == "continues in the background as b1"
     (shell.folder / "go").touch()
     shell.wait_for("b1")
     assert " finished, exit code 3, after " in told(shell, 1)

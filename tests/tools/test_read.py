@@ -473,7 +473,7 @@ def test_a_write_creates_directories_and_reports_what_it_did(files: FileSession)
     assert told == "File created successfully at: a/b/c.txt (2 lines, 7 bytes)"
     result = files.result("write", file_path="a/b/c.txt", content="one\nzwei\n")
     assert block_text(result.content[0]) == "The file a/b/c.txt has been updated (2 lines, 9 bytes)."
-    assert result.human["note"] == "+1 -1"
+    assert result.human.note == "+1 -1"
     assert "already has exactly this content" in files.do(
         "write", file_path="a/b/c.txt", content="one\nzwei\n"
     )

@@ -17,6 +17,7 @@ from tests.tables import each_row
 from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult
 from tools.recall import MAX_PAGE_CHARS
+from transcripts import Display
 from transcripts.facts import Clear, Fold, Result, User
 from transcripts.folding import fold
 from transcripts.messages import TextBlock
@@ -110,8 +111,8 @@ def test_words_are_looked_for():
     assert text(ask(originals, query="apple", offset=20)).count("apple") == 5
     assert "project hit" in text(ask(originals, query="apple", scope="project"))
     assert ask(originals, query="apple").about == ask(originals, id="r7").about == {Result.RECALLED: True}
-    assert ask(originals, query="apple").human == {"note": "8 found, more available"}
-    assert ask(originals, query="apple", offset=20).human == {"note": "5 found"}
+    assert ask(originals, query="apple").human == Display(note="8 found, more available")
+    assert ask(originals, query="apple", offset=20).human == Display(note="5 found")
     assert text(ask(originals, query="apple", offset=25)) == "[offset 25 is past the end: 25 found]"
     many = Originals(**{f"r{n}": "apple" for n in range(200)})
     assert text(ask(many, query="apple", offset=96)).endswith(

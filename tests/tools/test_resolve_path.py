@@ -230,7 +230,7 @@ def test_what_was_approved_is_what_is_changed(files: FileSession, tool: str):
     given |= {"old_string": "two", "new_string": "2"} if tool == "edit" else {"content": "new\n"}
     arguments = TOOLS[tool].parse(given)
     shown = present(TOOLS[tool].preview)(arguments, files.context)
-    assert "-two" in shown["diff"]
+    assert "-two" in shown.diff
     files.put("f", b"ONE\ntwo\n")  # while the user reads
     with pytest.raises((FileError, ToolError), match="modified since read"):
         asyncio.run(run_tool(TOOLS[tool], arguments, ToolCall(files.context)))

@@ -10,6 +10,7 @@ from tests.tables import each_row
 from tools.base import ToolCall, ToolContext, ToolError
 from tools.registry import definitions
 from tools.todo import MAX_TODOS, TOOL
+from transcripts import Display
 
 from .tool_run import run_tool
 
@@ -27,7 +28,7 @@ def test_a_list_is_taken_with_what_other_programs_add_to_an_item() -> None:
     assert TOOL.title(arguments) == "1 of 2 done: Running tests"
     assert TOOL.title(TOOL.parse({"todos": []})) == "nothing to do"
     result = asyncio.run(run_tool(TOOL, arguments, ToolCall(CONTEXT)))
-    assert not result.error and result.human == {"silent": True}
+    assert not result.error and result.human == Display(silent=True)
 
 
 @each_row(

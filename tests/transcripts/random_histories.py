@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from transcripts import Display
 from transcripts.entries import Exchange
 from transcripts.facts import (
     Clear,
@@ -182,7 +183,7 @@ def any_fact(seq: int, parts: RandomParts) -> Fact:
             parts.content(),
             parts.counts(),
             near % 2 == 0,
-            parts.about(),
+            Display(text=text(), note=text(), above=near),
             parts.about(),
             stored,
         ),

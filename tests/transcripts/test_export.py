@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from tests.tables import each_row
+from transcripts import Display
 from transcripts.codec import encode_fact
 from transcripts.export import export_text, fenced, write_private
 from transcripts.export.html_page import PROGRAM_LABEL, session_page
@@ -85,7 +86,7 @@ def session() -> list[Fact]:
                 (TextBlock(f"done {turn} key={SECRET}\x1b[31m\u202e" + "y" * MIN_LAZY_LINE_BYTES),),
                 (600,),
                 error=turn == 4,
-                human={"diff": DIFF} if turn % 2 else {},
+                human=Display(diff=DIFF if turn % 2 else ""),
                 stored=StoredOutput(".task_outputs/tool-results/x.txt", "0" * 64, 12345)
                 if turn == 5
                 else None,
@@ -318,7 +319,7 @@ def with_injected_context() -> list[Fact]:
         Reply(
             2, 1.79e9, (TextBlock("ok"), ToolUseBlock("t", "edit", {"file_path": "x.py", "old_string": "a"}))
         ),
-        Result(3, 1.79e9, 2, 1, (TextBlock("from typing import Any"),), human={"diff": diff}),
+        Result(3, 1.79e9, 2, 1, (TextBlock("from typing import Any"),), human=Display(diff=diff)),
     ]
 
 
@@ -378,7 +379,7 @@ def test_a_diff_has_the_colours_of_its_language_on_both_sides_and_its_marks() ->
     facts: list[Fact] = [
         User(1, 1.0, (TextBlock("go"),), (1,)),
         Reply(2, 1.0, (ToolUseBlock("t", "edit", {"file_path": "x.py"}),), (1,)),
-        Result(3, 1.0, 2, 0, (TextBlock("done"),), human={"diff": diff}),
+        Result(3, 1.0, 2, 0, (TextBlock("done"),), human=Display(diff=diff)),
     ]
     page = session_page(fold(facts), "s1")
     shown = page[page.index("<pre class=diff>") : page.index("</pre>", page.index("<pre class=diff>"))]
@@ -386,7 +387,7 @@ def test_a_diff_has_the_colours_of_its_language_on_both_sides_and_its_marks() ->
     assert "<mark>1</mark>" in shown and "<mark>22</mark>" in shown
     assert shown.count("<b class=rem># &lt;b&gt;</b>") == 2
     plain = session_page(
-        fold([*facts[:2], replace(facts[2], human={"diff": diff.replace(".py", ".odd")})]), "s1"
+        fold([*facts[:2], replace(facts[2], human=Display(diff=diff.replace(".py", ".odd")))]), "s1"
     )
     assert "<b class=" not in plain and "<mark>22</mark>" in plain
 

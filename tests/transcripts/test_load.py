@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from transcripts import Display
 from transcripts.codec import decode_line, encode_fact, seal
 from transcripts.errors import NoSuchSession, Unreadable
 from transcripts.facts import Clear, Compacted, Fact, Fold, Metadata, Reply, Result, Rewound, Undone, User
@@ -224,7 +225,7 @@ def long_session(results: int, size: int = MIN_LAZY_LINE_BYTES * 4) -> list[Fact
         seq = facts[-1].seq
         facts.append(Reply(seq + 1, 0.0, (ToolUseBlock(f"t{seq}", "bash", {"command": "x"}),)))
         facts.append(
-            Result(seq + 2, 0.0, seq + 1, 0, (TextBlock("y" * size),), (size // 4,), human={"text": "z"})
+            Result(seq + 2, 0.0, seq + 1, 0, (TextBlock("y" * size),), (size // 4,), human=Display(text="z"))
         )
     return facts
 

@@ -176,8 +176,8 @@ def _result(fact: Result, reply: Reply | None) -> str:
     """Render a result, labelled with its call, or with its first words if the call was lost."""
     kind = "error" if fact.error else "result"
     inside = []
-    if diff := fact.human.get("diff"):
-        inside.append(f"<pre class=diff>{''.join(_diff_lines(str(diff)))}</pre>")
+    if diff := fact.human.diff:
+        inside.append(f"<pre class=diff>{''.join(_diff_lines(diff))}</pre>")
     inside += [_block(block) for block in fact.content if isinstance(block, ImageBlock)]
     text = content_text(tuple(block for block in fact.content if not isinstance(block, ImageBlock)))
     inside.append(_pre(text))

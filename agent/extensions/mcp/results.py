@@ -16,7 +16,7 @@ from tools.base import ToolContext, ToolResult
 from tools.files import BadImage, load_image, media_type
 from tools.processes import Spool
 from tools.text import cut_at_lines, printable
-from transcripts import Block, OutputsFolder, StoredOutput, TextBlock
+from transcripts import Block, Display, OutputsFolder, StoredOutput, TextBlock
 from transcripts.secrets import SecretMasks
 from transcripts.wording import cause_of
 
@@ -100,7 +100,7 @@ async def _made_result(
     return ToolResult(
         tuple(blocks) or (TextBlock("(no output)"),),
         error=error,
-        human={"text": limited.text},
+        human=Display(text=limited.text),
         about=about,
         stored=limited.stored,
     )

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from tools.parameters import Arguments
+from transcripts import Display
 
 from .library import SkillLibrary
 
@@ -66,7 +67,7 @@ def search_result(library: SkillLibrary, words: str) -> ToolResult:
     if more > 0:
         lines.append(f"[{more} more; other words narrow the search]")
     text = "\n".join(lines) if lines else f"No skills match: {words}"
-    return text_result(text, human={"note": f"{len(found)} found"})
+    return text_result(text, human=Display(note=f"{len(found)} found"))
 
 
 TOOL = Tool(

@@ -8,6 +8,7 @@ from agent.app.claude_restrictions import claude_rules
 from agent.ports import PermissionQuestion
 from agent.ui import approval_choices
 from tools.base import Access
+from tools.user_questions import Preview
 
 from .controller_run import ControllerRun, run_controller
 
@@ -73,5 +74,5 @@ def test_restrictions_are_shown_as_they_were_written_and_removed_in_their_file(t
 
 def test_the_question_of_an_ask_rule_offers_no_lasting_answer() -> None:
     access = (Access("write", "/w/app/a"),)
-    question = PermissionQuestion("edit", "edit a", access, why="", prefix=None, preview={}, once=True)
+    question = PermissionQuestion("edit", "edit a", access, why="", prefix=None, preview=Preview(), once=True)
     assert [choice.letter for choice in approval_choices(question)] == ["y", "n"]

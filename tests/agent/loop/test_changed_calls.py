@@ -94,7 +94,7 @@ def test_a_deny_rule_counts_whatever_a_hook_allows(tmp_path: Path) -> None:
         w.run()
         assert w.ran["act"] == []
         (told,) = w.told(ToolCallFinished)
-        assert told.denied and told.result.human["denied"] == "the rule act denies this"
+        assert told.denied and told.result.human.denied == "the rule act denies this"
 
 
 def test_the_model_is_informed_that_what_was_denied_is_what_a_hook_made_of_its_call(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from agent.checkpoints.snapshot import THEIRS, PathState
 from agent.loop.changed_files import with_changed_files
 from tests.tables import each_row
 from tools.base import ToolResult, text_result
+from transcripts import Display
 from transcripts.messages import (
     TextBlock,
 )
@@ -51,7 +52,7 @@ def test_changed_files_are_listed_for_the_user_and_if_few_for_the_model(
     result = text_result("done")
     told = with_changed_files(result, changes, told=True)
     note = note.replace("; ", ", ")
-    assert told.human.get("note", "") == note
+    assert told.human.note == note
     line = note.replace(", ", "; ") if line is None else line
     added = [block.text for block in told.content if isinstance(block, TextBlock)][1:]
     assert added == ([f"[files: {line}]"] if line else [])
@@ -61,9 +62,9 @@ def test_changed_files_are_listed_for_the_user_and_if_few_for_the_model(
 
 
 def test_a_note_stays_and_files_of_other_sessions_are_not_recorded() -> None:
-    result = ToolResult((TextBlock("done"),), human={"note": "exit 1"}, about={"exit": 1})
+    result = ToolResult((TextBlock("done"),), human=Display(note="exit 1"), about={"exit": 1})
     found = with_changed_files(result, [changed("a"), changed("b", after="theirs")], told=True)
-    assert found.human["note"] == "exit 1; changed a, by another session too b"
+    assert found.human.note == "exit 1; changed a, by another session too b"
     assert found.about == {"exit": 1, "changed": {"a": "changed"}}
     many = with_changed_files(result, [changed(str(number)) for number in range(101)], told=False)
     assert len(many.about["changed"]) == 100

@@ -17,6 +17,7 @@ from tests.agent.loop.world import World, world
 from tests.tables import each_row
 from tools.base import Access
 from tools.sandbox import BlockedAccess, SandboxLevel, UnblockDecision
+from tools.user_questions import Preview
 from transcripts.messages import (
     ToolUseBlock,
 )
@@ -93,7 +94,7 @@ def test_an_approval_holds_for_the_line_or_once_and_has_a_remark(tmp_path: Path)
         [question] = w.approver.questions
         assert (question.tool, question.title, question.why) == ("act", "make all", WHY)
         assert (question.prefix, question.through, question.waits) == ("open(make all)", "", False)
-        assert question.preview == {"text": "make all", "output": "no route"} and question.call == "call_1"
+        assert question.preview == Preview(text="make all", output="no route") and question.call == "call_1"
         assert not w.context.permissions.rules.allow
         answer_to(FAILED, w)
         [rule] = w.context.permissions.rules.allow

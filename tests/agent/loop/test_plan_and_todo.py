@@ -132,7 +132,7 @@ def test_a_plan_is_put_to_the_user_and_its_end_is_reported_once_with_the_result(
         tools.plan_mode, permissions.on_planning = permissions, partial(post_planning, tools.inbox)
         permissions.set_mode("plan")
         run_turns(w, tools.inbox.take()[0].text, "and now?")
-        assert [question.preview["plan"] for question in w.approver.questions] == ["# Hasty", plan]
+        assert [question.preview.plan for question in w.approver.questions] == ["# Hasty", plan]
         assert permissions.rules.mode == "acceptEdits"
         texts = w.texts()
         assert "did not approve the plan: slower" in texts[0] and "approved the plan." in texts[1]
@@ -226,7 +226,7 @@ def test_esc_at_a_plan_ends_the_turn_and_no_one_there_makes_it_the_result(tmp_pa
         run_turns(w, "go", "again")
         ended = w.told(TurnFinished)
         assert [(each.reason, each.code) for each in ended] == [("denied", ended[0].code), ("done", 0)]
-        assert w.told(ToolCallFinished)[-1].result.human["answer"] == "# Plan"
+        assert w.told(ToolCallFinished)[-1].result.human.answer == "# Plan"
         assert w.context.permissions.rules.mode == "plan"
 
 

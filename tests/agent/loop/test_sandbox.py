@@ -169,7 +169,7 @@ class SandboxedWorld:
     @property
     def notes(self) -> list[str]:
         """The notes on the user's line of each call."""
-        return [event.result.human["note"] for event in self.world.told(ToolCallFinished)]
+        return [event.result.human.note for event in self.world.told(ToolCallFinished)]
 
     @property
     def config(self) -> str:
@@ -906,14 +906,14 @@ def test_what_was_blocked_in_a_line_that_succeeded_is_reported_without_a_questio
     told = f"[blocked: write {outside}/a (touch), although the command exited with code 0."
     assert told in shell.texts
     (finished,) = shell.world.told(ToolCallFinished)
-    assert not finished.result.error and "blocked: write" in finished.result.human["note"]
+    assert not finished.result.error and "blocked: write" in finished.result.human.note
 
 
 def test_the_question_shows_what_the_command_said(shell: SandboxedWorld, outside: Path) -> None:
     shell.run([f"echo one; touch {outside}/a; echo package.json is missing; false"], Deny())
     (question,) = shell.world.approver.questions
-    assert question.preview["output"].startswith("one\ntouch: ")
-    assert question.preview["output"].endswith("\npackage.json is missing")
+    assert question.preview.output.startswith("one\ntouch: ")
+    assert question.preview.output.endswith("\npackage.json is missing")
     assert "package.json is missing" in "\n".join(question_body(question, RenderContext(80, Theme(False))))
 
 

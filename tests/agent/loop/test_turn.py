@@ -36,6 +36,7 @@ from tools.base import ToolCall, ToolError, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
 from tools.processes.runner import command_runner
 from tools.sandbox import SandboxLevel
+from transcripts import Display
 from transcripts.data_tags import injected
 from transcripts.facts import Compacted, Fold, Reply, RequestSent, Result, Started, User
 from transcripts.messages import TextBlock
@@ -292,7 +293,7 @@ def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
         assert "I need x" in w.texts()[0]
         assert w.ran["act"] == []
         (told,) = w.told(ToolCallFinished)
-        assert told.denied and told.result.human == {"text": "You denied this call: I need x"}
+        assert told.denied and told.result.human == Display(text="You denied this call: I need x")
         (denied,) = w.context.permissions.denied
         assert (denied["tool_name"], denied["tool_input"]) == ("act", {"words": "rm x"})
         assert denied["tool_use_id"] == w.server.requests[-1]["messages"][-1]["content"][0]["tool_use_id"]
@@ -683,7 +684,7 @@ def test_an_interrupted_command_keeps_what_it_wrote(tmp_path: Path) -> None:
 
         asyncio.run(whole())
         assert w.texts()[0] == "so far"
-        assert w.told(ToolCallFinished)[0].result.human["note"] == "interrupted"
+        assert w.told(ToolCallFinished)[0].result.human.note == "interrupted"
         assert w.texts()[1].startswith("[interrupted by the user")
         w.check()
 

@@ -17,6 +17,7 @@ from agent.shell.simple_commands import parse_simple_commands
 from agent.ui import approval_choices
 from tests.tables import each_row
 from tools.base import Access
+from tools.user_questions import Preview
 
 FOLDER = "/w/app"
 
@@ -377,7 +378,7 @@ def test_what_reaches_the_network_needs_approval_and_always_allows_that_host_alo
 
 def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
     touch = Access("write", "/tmp/a[*]?", outside=True)
-    question = PermissionQuestion("write", "", (touch,), "", None, {})
+    question = PermissionQuestion("write", "", (touch,), "", None, Preview())
     assert approval_choices(question)[1].text == "Yes, and allow write(/tmp/a[*]?) in this session"
     (rule,) = rules_for_session(question, Verdict("ask"))
     assert write(touch.target, rules(str(rule)), outside=True) == "allow"
@@ -387,7 +388,7 @@ def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
 
 def test_to_allow_reading_one_secret_allows_no_other() -> None:
     touch = Access("read", f"{FOLDER}/.env", protected=True)
-    (rule,) = rules_for_session(PermissionQuestion("read", "", (touch,), "", None, {}), Verdict("ask"))
+    (rule,) = rules_for_session(PermissionQuestion("read", "", (touch,), "", None, Preview()), Verdict("ask"))
     other = Access("read", f"{FOLDER}/.env.local", protected=True)
     for granted in (rule, *parse_rules("read")):
         assert judge_call("read", [other], rules(str(granted))).answer == "ask"

@@ -36,11 +36,12 @@ from agent.ui.standard_streams import PipeWriter
 from tests.narrowing import narrow
 from tests.tables import each_row
 from tools.base import Access
+from tools.user_questions import Preview
 from transcripts.messages import ImageBlock, TextBlock, UnknownBlock
 
 SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
 BASH = PermissionQuestion(
-    "bash", "make", (Access("run", "make"),), "it runs a command", "bash(make)", {}, call="t1",
+    "bash", "make", (Access("run", "make"),), "it runs a command", "bash(make)", Preview(), call="t1",
     input={"command": "make KEY=secret", "timeout": 5},
 )  # fmt: skip
 

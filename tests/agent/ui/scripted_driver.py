@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from tools.user_questions import Preview, QuestionOption, UserQuestion
+from transcripts import Display
+
 ROOT = Path(__file__).resolve().parents[3]
 if __name__ == "__main__":
     sys.path[:] = [str(ROOT), *[entry for entry in sys.path if Path(entry) != Path(__file__).parent]]
@@ -245,34 +248,34 @@ class ScriptedDriver:
     async def do_bash(self, rest: str) -> None:
         self.emit(events.ToolCallStarted(1, 0, "bash", rest))
         text = "\n".join([*(f"test_{number} passed" for number in range(8)), "12 passed"])
-        self.end("bash", rest, {"text": text}, {"exit": 0}, 2.34)
+        self.end("bash", rest, Display(text=text), {"exit": 0}, 2.34)
 
     async def do_reads(self, rest: str) -> None:
         """So many calls that show ten lines of a file each."""
         for at in range(int(rest)):
             name = f"src/part_{at}.py"
             self.emit(events.ToolCallStarted(1, 0, "read", name))
-            self.end("read", name, {"note": "10 lines"}, {"path": name, "first": 1, "last": 10}, 0.01)
+            self.end("read", name, Display(note="10 lines"), {"path": name, "first": 1, "last": 10}, 0.01)
 
     async def do_run(self, rest: str) -> None:
         """A call that shows its output and waits for the gate."""
         self.emit(events.ToolCallStarted(1, 0, "bash", "make"))
         self.emit(events.ToolCallProgress(1, 0, "compiling\nlinking\n"))
         await self.opened(rest or "gate")
-        self.end("bash", "make", {"text": "built"}, {"exit": 0}, 0.1)
+        self.end("bash", "make", Display(text="built"), {"exit": 0}, 0.1)
 
     async def do_output(self, rest: str) -> None:
         text = rest.encode().decode("unicode_escape")
         self.emit(events.ToolCallStarted(1, 0, "bash", text))
-        self.end("bash", text, {"text": text}, {"exit": 0}, 0.1)
+        self.end("bash", text, Display(text=text), {"exit": 0}, 0.1)
 
     async def do_edit(self, rest: str) -> None:
         self.emit(events.ToolCallStarted(1, 0, "edit", "calc.py"))
-        self.end("edit", "calc.py", {"diff": DIFF, "note": "1 replacement"}, {}, 0.1)
+        self.end("edit", "calc.py", Display(diff=DIFF, note="1 replacement"), {}, 0.1)
 
     async def do_ask(self, rest: str) -> None:
         command = rest.encode().decode("unicode_escape") or "rm -rf build && make"
-        preview = {"diff": DIFF} if rest == "diff" else {"text": command}
+        preview = Preview(diff=DIFF) if rest == "diff" else Preview(text=command)
         access = (Access("write", "/etc/passwd", outside=True),) if rest == "outside" else ()
         tool, title = ("edit", "src/calc.py") if rest == "diff" else ("bash", command)
         question = PermissionQuestion(tool, title, access, "not allowed by a rule", "make", preview)
@@ -283,9 +286,9 @@ class ScriptedDriver:
 
     async def do_form(self, rest: str) -> None:
         """Questions of the model, then its plan."""
-        options = [{"label": "arrow", "description": "small"}, {"label": "pendulum"}]
-        asked = {"question": "Which one?", "header": "Library", "options": options}
-        for preview in ({"questions": [asked]}, {"plan": "# Plan\n\n1. **Do** it"}):
+        options = (QuestionOption(label="arrow", description="small"), QuestionOption(label="pendulum"))
+        asked = UserQuestion(question="Which one?", header="Library", options=options)
+        for preview in (Preview(questions=(asked,)), Preview(plan="# Plan\n\n1. **Do** it")):
             question = PermissionQuestion("x", "x", (), "", None, preview)
             self.note("answer", repr(await self.approver.ask(question)))
 
@@ -327,9 +330,7 @@ class ScriptedDriver:
     async def do_boom(self, rest: str) -> None:
         raise RuntimeError("boom in the driver")
 
-    def end(
-        self, name: str, title: str, human: dict[str, Any], about: dict[str, Any], seconds: float
-    ) -> None:
+    def end(self, name: str, title: str, human: Display, about: dict[str, Any], seconds: float) -> None:
         result = Result(2, 0.0, 1, 0, (TextBlock("for the model"),), human=human, about=about)
         self.emit(events.ToolCallFinished(1, 0, name, title, result, seconds))
 

@@ -19,6 +19,7 @@ from agent.ui.output_formats import OutputFormat, RunOutput, json_line
 from compact.prices import Spending
 from tests.tables import each_row
 from tools.text.shortening import NO_OUTPUT
+from transcripts import Display
 from transcripts.facts import Reply, Result
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, Usage
 
@@ -295,7 +296,7 @@ def test_a_denied_call_is_listed_with_its_input():
     ],
 )
 def test_a_call_that_did_not_end_well_says_why_beside_the_answer(human, error, denied, told):
-    result = Result(4, 0.0, 3, 1, (TextBlock("no"),), error=error, human=human)
+    result = Result(4, 0.0, 3, 1, (TextBlock("no"),), error=error, human=Display(**human))
     run = Run("text").show(events.ToolCallFinished(3, 1, "bash", "ls", result, 0.0, denied=denied))
     assert run.err.getvalue() == f"{told}\n"
 

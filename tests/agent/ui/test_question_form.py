@@ -6,20 +6,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from agent.ui.plain_repl import chosen_labels
 from agent.ui.question_form import SURE_HINT, WAITS_HINT, QuestionForm, draw_form
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
 from tests.tables import each_row
+from tools.user_questions import QuestionOption, UserQuestion
 
 from .pty_terminal import PtyTerminal
 
-OPTIONS = [{"label": "arrow", "description": "small and known"}, {"label": "pendulum", "description": ""}]
-ONE = {"question": "Which library?", "header": "Library", "options": OPTIONS}
-SEVERAL = {"question": "Which parts?", "header": "Parts", "options": OPTIONS, "multiSelect": True}
+OPTIONS = (QuestionOption(label="arrow", description="small and known"), QuestionOption(label="pendulum"))
+ONE = UserQuestion(question="Which library?", header="Library", options=OPTIONS)
+SEVERAL = UserQuestion(question="Which parts?", header="Parts", options=OPTIONS, multiSelect=True)
 
 
 def answered(
-    *questions: dict[str, Any], keys: Callable[[QuestionForm], None], waited: float = 1.0
+    *questions: UserQuestion, keys: Callable[[QuestionForm], None], waited: float = 1.0
 ) -> dict[str, Any] | None:
     """Return the outcome of some keys, pressed so many seconds after each question appeared."""
     now = [0.0]
@@ -153,7 +156,7 @@ def test_a_question_that_is_too_long_shows_its_beginning_and_can_be_scrolled_to_
     columns: int, rows: int
 ) -> None:
     ctx = RenderContext(columns, Theme(False, False))
-    asked = {**ONE, "question": " ".join(f"word{at}" for at in range(400))}
+    asked = replace(ONE, question=" ".join(f"word{at}" for at in range(400)))
 
     def keys(form: QuestionForm) -> None:
         state = form.state

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -33,6 +34,8 @@ from agent.ui.terminal_text import RenderContext, Theme
 from tests.sampling import sampled
 from tests.tables import each_row
 from tools.base import Access
+from tools.user_questions import Preview
+from transcripts import Display
 from transcripts.facts import Result, StoredOutput
 from transcripts.messages import ChannelBlock, TextBlock
 
@@ -141,10 +144,10 @@ def everything(sample, ctx):
     yield render_markdown(sample, ctx)
     yield render_prompt(sample, ctx)
     result = Result(
-        1, 0.0, 1, 0, (TextBlock(sample),), human={"text": sample, "note": sample}, about={"exit": 1}
+        1, 0.0, 1, 0, (TextBlock(sample),), human=Display(text=sample, note=sample), about={"exit": 1}
     )
     yield render_event(events.ToolCallFinished(1, 0, "bash", sample, result, 3.0, denied=True), ctx)
-    edited = Result(1, 0.0, 1, 0, (TextBlock(sample),), human={"diff": DIFF, "note": sample})
+    edited = Result(1, 0.0, 1, 0, (TextBlock(sample),), human=Display(diff=DIFF, note=sample))
     yield render_event(events.ToolCallFinished(1, 0, sample or "x", sample, edited, 3.0), ctx)
     yield render_event(events.Notice(sample, "error"), ctx)
     yield render_event(events.ContextCompacted(sample, "auto", (), {}), ctx)
@@ -154,7 +157,7 @@ def everything(sample, ctx):
     yield status_line(Status(sample, 5, 100, "WARNING", 1.5, "manual", "s", "/w", 2, sample), 3, ctx)
     yield status_line(Status("m", 5, 100, "NORMAL", 0, "manual", "s", "/w", own_line=sample), 0, ctx)
     asked = PermissionQuestion(
-        "bash", sample, (Access("write", sample, outside=True),), sample, sample, {"text": sample}
+        "bash", sample, (Access("write", sample, outside=True),), sample, sample, Preview(text=sample)
     )
     panel = ApprovalPanel(asked, approval_choices(asked), None, 0.0)  # type: ignore[arg-type]
     yield "\n".join(draw_approval(panel, ctx, 20))
@@ -260,7 +263,7 @@ def test_a_compaction_is_not_cut_within_parentheses() -> None:
 
 
 def looked(name: str, text: str, **about: object) -> events.ToolCallFinished:
-    result = Result(2, 0.0, 1, 0, (TextBlock(text),), human={"note": "3 lines"}, about=about)
+    result = Result(2, 0.0, 1, 0, (TextBlock(text),), human=Display(note="3 lines"), about=about)
     return events.ToolCallFinished(1, 0, name, "a.py", result, 0.1, denied=False)
 
 
@@ -308,11 +311,11 @@ def test_tables_of_commands_have_the_tabs_of_terminals() -> None:
     ],
 )  # fmt: skip
 def test_above_an_output_stands_how_much_is_left_out_and_where_it_is(
-    lines: int, human: dict[str, object], stored: str | None, short: str, whole: str
+    lines: int, human: dict[str, Any], stored: str | None, short: str, whole: str
 ) -> None:
     text = "".join(f"{number}\n" for number in range(1, lines + 1))
     kept = StoredOutput(stored, "", 1) if stored else None
-    result = Result(2, 0.0, 1, 0, (TextBlock(text),), human={"text": text, **human}, stored=kept)
+    result = Result(2, 0.0, 1, 0, (TextBlock(text),), human=Display(text=text, **human), stored=kept)
     called = events.ToolCallFinished(1, 0, "bash", "seq", result, 0.1)
     ctx = RenderContext(80, Theme(False, False), has_keys=True)
     for full, told in ((False, short), (True, whole)):
@@ -347,7 +350,7 @@ def test_of_a_failed_call_the_reason_is_shown_and_not_what_was_put_back() -> Non
 @each_row("columns", [40, 79, 80, 100])
 def test_a_row_that_ends_at_the_edge_of_a_wider_screen_shows_its_end(columns: int) -> None:
     text = f"tests/test_a.py ..{'[100%]':>62}"
-    result = Result(2, 0.0, 1, 0, (TextBlock(text),), human={"text": text})
+    result = Result(2, 0.0, 1, 0, (TextBlock(text),), human=Display(text=text))
     called = events.ToolCallFinished(1, 0, "bash", "pytest", result, 0.1)
     row = render_event(called, RenderContext(columns, Theme(False, False))).split("\n")[1]
     assert row.startswith("  ⎿  tests/test_a.py ..  ") and row.endswith(" [100%]") and len(row) <= columns

@@ -8,8 +8,9 @@ import pytest
 from agent.extensions.hooks import notices
 from agent.extensions.hooks.notices import IdleNotices, NotifyingApprover
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion
+from tools.user_questions import Preview
 
-BASH = PermissionQuestion("bash", "make", (), "", None, {})
+BASH = PermissionQuestion("bash", "make", (), "", None, Preview())
 
 
 class Told:
