@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.tables import each_row
+from transcripts import Display
 from transcripts.codec import BadLine, decode_line, encode_fact, fact_from_json, seal
 from transcripts.facts import (
     Clear,
@@ -124,6 +125,28 @@ def test_a_valid_line_with_unreadable_fields_is_kept_as_an_unknown_fact(body: di
     raw = {"v": 1, "seq": 4, "ts": "2026-11-21T09:30:00.125Z", "sid": "s", **body}
     fact, _ = decode_line(seal(raw))
     assert isinstance(fact, UnknownFact) and fact.seq == 4
+
+
+@each_row(
+    ("human", "display"),
+    [
+        ({"text": "", "note": "exit 1", "above": 2}, Display(text="", note="exit 1", above=2)),
+        ({"note": 5, "silent": 1, "above": True, "text": None, "diff": "@@"}, Display(diff="@@")),
+        ({"of a later version": "x"}, Display()),
+        (["text"], Display()),
+        ("text", Display()),
+    ],
+)
+def test_a_result_is_read_whatever_was_stored_for_the_user(human: object, display: Display) -> None:
+    envelope = {"v": 1, "seq": 4, "ts": "2026-11-21T09:30:00.125Z", "sid": "s", "kind": "result"}
+    fact, _ = decode_line(seal(envelope | {"of": 1, "block": 0, "content": [], "human": human}))
+    assert fact == Result(4, fact.ts, 1, 0, (), human=display)
+    assert decode_line(encode_fact(fact, "s"))[0] == fact
+
+
+def test_only_what_the_user_sees_is_stored_of_a_display() -> None:
+    fact = Result(4, 0.0, 1, 0, (), human=Display(text="", note="done"))
+    assert json.loads(encode_fact(fact, "s"))["human"] == {"text": "", "note": "done"}
 
 
 @each_row(

@@ -604,7 +604,7 @@ def test_an_interrupted_tool_is_answered_and_the_session_continues(tmp_path: Pat
         asyncio.run(whole())
         assert ["interrupted by the user" in w.texts()[0], "not run" in w.texts()[1]] == [True, True]
         told = [event.result.human for event in w.told(ToolCallFinished)[:2]]
-        assert told == [{"text": "", "note": "interrupted"}, {"text": "", "note": "not run"}]
+        assert told == [Display(text="", note="interrupted"), Display(text="", note="not run")]
         w.check()
 
 
