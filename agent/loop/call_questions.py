@@ -1,4 +1,4 @@
-"""Ask the user whether a command may run outside the sandbox after an access was blocked."""
+"""The questions of a running call to the user: those of its tool, and those about blocked accesses."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tools.sandbox import (
     local_port,
     short_path,
 )
-from tools.user_questions import Preview
+from tools.user_questions import Preview, UserAnswer
 
-from .call_permission import ParsedCall, grant_always, remark_note
+from .call_permission import ParsedCall, follow_update, grant_always, preview_of, remark_note
 from .context import TurnContext
 
 WHY = "The command already ran partially; approving runs it again."
@@ -43,16 +43,21 @@ class Passage(Struct, frozen=True):
     target: str
     parts: tuple[str, ...] = ()
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts to reach; () for a path."""
+        return (self.target, *self.parts) if self.action == "reach" else ()
+
     def shown(self, folder: str) -> str:
         """Describe the access in a few words, for a user who works in the project `folder`."""
-        if self.action == "reach":
-            return f"reach {' and '.join((self.target, *self.parts))}"
+        if self.hosts:
+            return f"reach {' and '.join(self.hosts)}"
         parts = ", ".join(part.removeprefix(f"{self.target}/") for part in self.parts)
         return f"{self.action} {short_path(self.target, folder)}{f' ({parts})' if parts else ''}"
 
 
-class Leaving(Struct):
-    """The questions of one call about accesses that the sandbox blocked.
+class CallQuestions(Struct):
+    """The questions of one running call, and what the answers mean for it.
 
     denied  the user denied the access
     stop    the user ends the turn
@@ -71,7 +76,32 @@ class Leaving(Struct):
     remark: str = ""
     notes: tuple[str, ...] = ()
 
-    async def ask(self, refusal: BlockedAccess) -> UnblockDecision:
+    async def ask_for_tool(self) -> UserAnswer:
+        """Return the user's answer to the call, whose preview contains the question.
+
+        Changes to the permissions that come with a yes are in force when this returns.
+        """
+        call = self.call
+        question = PermissionQuestion(
+            call.tool.name,
+            title=call.title,
+            access=(),
+            why="",
+            prefix=None,
+            preview=preview_of(self.context, call),
+            call=call.use.id,
+            input=call.use.input,
+        )
+        answer = await self._answer_to(question)
+        if isinstance(answer, Deny):
+            self.stop = answer.stop
+            return UserAnswer("nobody" if answer.unattended else "no", reason=answer.reason)
+        self._note_remark(answer)
+        for update in answer.updates:
+            follow_update(self.context.permissions, update)
+        return UserAnswer("yes", answer.updated_input or {})
+
+    async def ask_about_access(self, refusal: BlockedAccess) -> UnblockDecision:
         """Return the user's answer about a blocked access; an access that they allow is in force then."""
         store = self.context.permissions
         if not store.rules.may_leave:
@@ -82,24 +112,21 @@ class Leaving(Struct):
         if rule in store.rules.deny:
             return self._no(f"the rule {rule} denies this")
         question, passage = self._question(refusal)
-        began = self.context.clock.monotonic()
-        answer = await self.context.approver.ask(question)
-        self.waited += self.context.clock.monotonic() - began
+        answer = await self._answer_to(question)
         if isinstance(answer, Deny):
             self.stop = answer.stop
             if answer.unattended:
                 return self._no(answer.reason)
             self.reason = answer.reason
             return replace(self._no("the user declined"), reason=answer.reason, stop=answer.stop)
-        self.note_remark(answer)
+        self._note_remark(answer)
         hosts = passage.parts if passage is not None and refusal.waiting else ()
-        reaching = passage is not None and passage.action == "reach"
-        in_session = question.port or (reaching and answer.scope == "session")
-        if passage is not None and (answer.scope == "through" or in_session):
+        in_session = question.port or answer.scope == "session"
+        if passage is not None and (answer.scope == "through" or (passage.hosts and in_session)):
             if answer.scope == "through":
                 self._allow_permanently(passage)
             else:
-                for host in (passage.target, *passage.parts):
+                for host in passage.hosts:
                     store.allow(Rule(REACHING, host))
             if self.context.sandbox is not None:
                 await self.context.sandbox.settle()
@@ -108,7 +135,13 @@ class Leaving(Struct):
             self._keep(*parse_rules(question.prefix))
         return UnblockDecision("once", hosts=hosts)
 
-    def note_remark(self, answer: Allow) -> None:
+    async def _answer_to(self, question: PermissionQuestion) -> Allow | Deny:
+        began = self.context.clock.monotonic()
+        answer = await self.context.approver.ask(question)
+        self.waited += self.context.clock.monotonic() - began
+        return answer
+
+    def _note_remark(self, answer: Allow) -> None:
         """Keep the words that the user approved with, for the model."""
         if answer.remark:
             self.remark = answer.remark
@@ -124,15 +157,7 @@ class Leaving(Struct):
 
     def _question(self, refusal: BlockedAccess) -> tuple[PermissionQuestion, Passage | None]:
         call = self.call
-        sandbox = self.context.sandbox
-        passage = passage_for(refusal, sandbox.profile(), sandbox.home) if sandbox is not None else None
-        if (
-            passage is not None
-            and passage.action == "reach"
-            and sandbox is not None
-            and not sandbox.has_network
-        ):
-            passage = None  # no rule opens a network in a sandbox without one
+        passage = self._passage(refusal)
         rules = self.context.permissions.rules
         asks_each_time = (
             passage is not None and barring_rule(rules, passage.action, passage.target) is not None
@@ -147,10 +172,10 @@ class Leaving(Struct):
             passage = replace(passage, parts=tuple(others))
             refusal = replace(refusal, others=passage.parts)
         folder = str(self.context.tool_context.folder)
-        reaching = passage is not None and passage.action == "reach"
-        port = passage.target if passage is not None and reaching and local_port(passage.target) else ""
+        host = passage.target if passage is not None and passage.hosts else ""
+        port = host if local_port(host) else ""
         rule = opening_rule(call.access[0].target)
-        remedy = f"--allowedTools {quote(f'{REACHING}({passage.target})')}" if passage and reaching else ""
+        remedy = f"--allowedTools {quote(f'{REACHING}({host})')}" if host else ""
         warning = outside_warning(call.access[0], rules)
         question = PermissionQuestion(
             call.tool.name,
@@ -170,10 +195,20 @@ class Leaving(Struct):
         )
         return question, passage
 
+    def _passage(self, refusal: BlockedAccess) -> Passage | None:
+        """Return the access that the user can allow in the sandbox; None if there is none."""
+        sandbox = self.context.sandbox
+        if sandbox is None:
+            return None
+        passage = passage_for(refusal, sandbox.profile(), sandbox.home)
+        if passage is not None and passage.hosts and not sandbox.has_network:
+            return None  # no rule opens a network in a sandbox without one
+        return passage
+
     def _allow_permanently(self, passage: Passage) -> None:
         """Allow the access permanently in this project."""
-        if passage.action == "reach":
-            return self._keep(*(Rule(REACHING, host) for host in (passage.target, *passage.parts)))
+        if passage.hosts:
+            return self._keep(*(Rule(REACHING, host) for host in passage.hosts))
         store = self.context.permissions
         shown = passage.shown(str(self.context.tool_context.folder))
         for part in passage.parts:

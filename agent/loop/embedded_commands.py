@@ -9,9 +9,9 @@ from tools.files import FileError
 from transcripts import ToolUseBlock
 
 from .call_permission import ParsedCall, ask_permission, parse_call
+from .call_questions import CallQuestions
 from .changed_files import checkpointed
 from .context import TurnContext
-from .leaving import Leaving
 
 MAX_EMBEDDED_CHARS = 10_000  # of the output of one line
 RUNNING_TOOL = "bash"
@@ -37,11 +37,11 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
             raise StoppedByUser
         if permission.refusal or permission.call is None:
             return f"[not run: {line}: {permission.refusal or 'it was refused'}]"
-        leaving = Leaving(context, emit=emit, call=permission.call)
-        ask = leaving.ask if permission.sandboxed else None
+        questions = CallQuestions(context, emit=emit, call=permission.call)
+        ask = questions.ask_about_access if permission.sandboxed else None
         running = ToolCall(context.tool_context, ident, sandboxed=permission.sandboxed, ask_to_leave=ask)
         result = await _run(context, emit, permission.call, running)
-        if leaving.stop:
+        if questions.stop:
             raise StoppedByUser
     except (FileError, ToolError, OSError) as error:
         result = text_result(str(error), error=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,14 +21,13 @@ from agent.session import Session, note_news
 from compact import NeededText, joined_text
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
-from transcripts import ChannelBlock, Display, Reply, Result, TextBlock, ToolUseBlock, replace_surrogates
+from transcripts import ChannelBlock, Display, Reply, Result, TextBlock, ToolUseBlock
 from transcripts.wording import shorten
 
-from .asking import ask_user
 from .call_permission import ParsedCall, Permission, ask_permission, parse_call
+from .call_questions import CallQuestions
 from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext, TurnStopped
-from .leaving import Leaving
 from .loop_detection import STUCK, is_stuck, with_repeat_note
 from .touched_files import content_of, needed_text, post_memory_below, with_own_id
 from .unknown_tools import answer_unknown, find_tool
@@ -210,12 +208,12 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     result = text_result(INTERRUPTED, error=True, human=human)
     stop = None
     needed = None
-    leaving = Leaving(batch.context, emit=batch.emit, call=call.parsed)
+    questions = CallQuestions(batch.context, emit=batch.emit, call=call.parsed)
     try:
         await batch.session.synced()  # the reply, and the start of a call that acts, before it runs
-        result = await _call_tool(batch, call, call.parsed, leaving)
-        took = batch.context.clock.monotonic() - began - leaving.waited
-        noted = replace(call, notes=(*call.notes, *leaving.notes))
+        result = await _call_tool(batch, call, call.parsed, questions)
+        took = batch.context.clock.monotonic() - began - questions.waited
+        noted = replace(call, notes=(*call.notes, *questions.notes))
         result, stop = await _with_words_of_hooks(batch, noted, result, took)
         folder = str(result.about.get("path", "")).rpartition("/")[0]
         if folder not in ("", str(batch.context.tool_context.folder)):
@@ -229,15 +227,15 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         result = replace(error.result, content=(*error.result.content, *result.content), human=human)
         raise asyncio.CancelledError from error
     finally:
-        call = replace(call, denied=leaving.denied)
-        if leaving.reason:
-            words = ChannelBlock(f"{SAID_ABOUT_LEAVING} {leaving.reason}", in_place=True)
+        call = replace(call, denied=questions.denied)
+        if questions.reason:
+            words = ChannelBlock(f"{SAID_ABOUT_LEAVING} {questions.reason}", in_place=True)
             result = replace(result, content=(*result.content, words))
-        if remarks := Result.about_remarks(("", call.remark), ("", leaving.remark), ("", leaving.reason)):
+        if remarks := Result.about_remarks(("", call.remark), ("", questions.remark), ("", questions.reason)):
             result = replace(result, about={**result.about, **remarks})
-        seconds = batch.context.clock.monotonic() - began - leaving.waited
+        seconds = batch.context.clock.monotonic() - began - questions.waited
         _finish(batch, call, result, seconds, needed)
-    if leaving.stop:
+    if questions.stop:
         raise TurnStopped
     if stop is not None or result.ends_turn:
         raise TurnStopped("denied" if stop is not None or result.error else "done", stop or "")
@@ -251,7 +249,7 @@ def _end_where_stuck(batch: CallBatch) -> None:
 
 
 async def _call_tool(
-    batch: CallBatch, call: PreparedCall, parsed: ParsedCall, leaving: Leaving
+    batch: CallBatch, call: PreparedCall, parsed: ParsedCall, questions: CallQuestions
 ) -> ToolResult:
     def progress(text: str) -> None:
         batch.emit(ToolCallProgress(batch.reply, block=call.index, text=text))
@@ -259,17 +257,15 @@ async def _call_tool(
     context = batch.context
     announce = context.checkpoints.announce if context.checkpoints else None
     rules = context.permissions.rules
-    ask_to_leave = leaving.ask if call.sandboxed else None
     ident = f"{batch.reply}.{call.index}"
-    asks = partial(ask_user, leaving)
     running = ToolCall(
         context.tool_context,
         ident=ident,
         progress=progress,
         checkpoint=announce,
         sandboxed=call.sandboxed,
-        ask_to_leave=ask_to_leave,
-        ask=asks,
+        ask_to_leave=questions.ask_about_access if call.sandboxed else None,
+        ask=questions.ask_for_tool,
     )
     try:
         if context.checkpoints is None or (parsed.tool.parallel and not parsed.tool.acts):
@@ -372,8 +368,8 @@ def _finish(
         call.index,
         content if needed is None else (*content, *needed.blocks(batch.session.folded)),
         error=result.error,
-        human=result.human.without_surrogates(),
-        about=replace_surrogates(result.about),
+        human=result.human,
+        about=result.about,
         stored=result.stored,
     )
     if tools.inbox.changed:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent.events import Notice
 from agent.loop.call_permission import ParsedCall
-from agent.loop.leaving import WAITING, WHY, Leaving
+from agent.loop.call_questions import WAITING, WHY, CallQuestions
 from agent.loop.session_sandbox import SessionSandbox
 from agent.permissions import REACHING, PermissionRules, PermissionStore, Rule
 from agent.ports import Allow, Deny
@@ -29,7 +29,7 @@ PORT = BlockedAccess("reach", "localhost:5432", waiting=True)
 PRIVATE = BlockedAccess("reach", "example.com", waiting=True, address="10.0.0.1")
 
 
-def leaving(made: World, line: str = "make all", level: SandboxLevel = "namespaces") -> Leaving:
+def questions_of(made: World, line: str = "make all", level: SandboxLevel = "namespaces") -> CallQuestions:
     """Return the questions of a call that runs a command line."""
     tools = made.context.tool_context
     call = ParsedCall(
@@ -41,14 +41,14 @@ def leaving(made: World, line: str = "make all", level: SandboxLevel = "namespac
     )
     home = tools.folder.parent.resolve()
     made.context.sandbox = SessionSandbox(tools, made.context.permissions, home, level=level)
-    return Leaving(made.context, made.events.append, call)
+    return CallQuestions(made.context, made.events.append, call)
 
 
-def answer_to(refusal: BlockedAccess, made: World) -> tuple[Leaving, UnblockDecision]:
+def answer_to(refusal: BlockedAccess, made: World) -> tuple[CallQuestions, UnblockDecision]:
     """Return the decision about a blocked access, made by the next answer of the user."""
-    asked = leaving(made)
+    asked = questions_of(made)
     asked.context.sandbox = None
-    return asked, asyncio.run(asked.ask(refusal))
+    return asked, asyncio.run(asked.ask_about_access(refusal))
 
 
 def test_a_denial_has_the_user_s_reason_and_may_end_the_turn(tmp_path: Path) -> None:
@@ -131,23 +131,23 @@ def test_a_question_about_a_host_offers_what_can_be_allowed(
     with world([], tmp_path) as w:
         if ask:
             w.context.permissions.ask(Rule(REACHING, ask))
-        question, _ = leaving(w, level=level)._question(refusal)
+        question, _ = questions_of(w, level=level)._question(refusal)
         assert question.through == (f"reach {through}" if through else "")
         assert question.remedy == (f"--allowedTools 'net({through})'" if through else "")
         assert (question.prefix, question.port) == (prefix, port)
         assert question.waits == refusal.waiting and question.why == (WAITING if question.waits else WHY)
         assert question.once == (ask == "example.com")
-        unkept, _ = leaving(w, line="", level="none")._question(refusal)
+        unkept, _ = questions_of(w, line="", level="none")._question(refusal)
         assert (unkept.prefix, unkept.remedy, unkept.through) == (None, "--sandbox off", "")
 
 
 def test_hosts_of_a_package_index_are_one_question_unless_a_rule_names_them(tmp_path: Path) -> None:
     with world([], tmp_path) as w:
-        question, passage = leaving(w)._question(PYPI)
+        question, passage = questions_of(w)._question(PYPI)
         assert passage is not None and passage.parts == ("files.pythonhosted.org",)
         assert question.through == "reach pypi.org and files.pythonhosted.org"
         w.context.permissions.ask(Rule(REACHING, "files.pythonhosted.org"))
-        _, passage = leaving(w)._question(PYPI)
+        _, passage = questions_of(w)._question(PYPI)
         assert passage is not None and passage.parts == ()
-        _, passage = leaving(w)._question(replace(PYPI, waiting=False))
+        _, passage = questions_of(w)._question(replace(PYPI, waiting=False))
         assert passage is not None and passage.parts == ()

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from agent.loop.leaving import Passage, passage_for
+from agent.loop.call_questions import Passage, passage_for
 from tests.tables import each_row
 from tools.sandbox import BlockedAccess, SandboxProfile
 
