@@ -87,7 +87,7 @@ def test_a_slip_is_reported_and_another_letter_case_works() -> None:
 def test_no_name_has_two_answers_and_none_is_a_tool_of_ours() -> None:
     from agent.loop.unknown_tools import _FOREIGN_TOOLS
 
-    names = [name for *_, names in _FOREIGN_TOOLS for name in names]
+    names = [name for tools in _FOREIGN_TOOLS for name in tools.names]
     assert len(names) == len(set(names)) and not set(names) & set(BUILTIN)
 
 
