@@ -14,7 +14,7 @@ from agent.formatting import format_duration
 from agent.keys import with_keys
 from agent.loop import memory_sent_below
 from agent.session import (
-    chars_left,
+    cut_after,
     find_memory,
     memory_of,
     newest_plan,
@@ -79,7 +79,7 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
             note = "  (deleted since)"
         elif now[path] != text:
             note = "  (changed since)"
-        chars = chars_left(text)
+        chars = cut_after(text)
         cut = f"  (only the first {chars:,} characters)" if chars is not None else ""
         lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{cut}{note}")
     for name, (text, file) in memory_sent_below(session).items():

@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 SLOW_S = 1.0  # after which the user sees what a command waits for
 HANGING = (
     "git did not answer in time in {}: /rewind cannot undo what commands do to its branches, stash and index."
-    " Commands wait at most 2 s for it from now on"
+    " Later commands wait for it only briefly"
 )
 _BY_OTHERS = "by another session too"
 MAX_TOLD_FILES = 8  # of all kinds; the model can list more itself
@@ -70,7 +70,8 @@ async def report_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[A
     shown = ""
     try:
         while not (await asyncio.wait({task}, timeout=SLOW_S))[0]:
-            if shown != (shown := checkpoints.scanner.activity):
+            if checkpoints.scanner.activity != shown:
+                shown = checkpoints.scanner.activity
                 emit(Notice(f"{shown}..."))
         return await task
     except asyncio.CancelledError:

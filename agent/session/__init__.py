@@ -28,7 +28,7 @@ __getattr__ = lazy_door(
         ),
         "late_news": "note_news restore_news telling_facts",
         "memory_files": (
-            "chars_left find_memory memory_above memory_below memory_of memory_path_of memory_text "
+            "cut_after find_memory memory_above memory_below memory_of memory_path_of memory_text "
             "passed_over replaced_memory repository_folders unread_memory"
         ),
         "plan_and_todo": "newest_plan newest_todos todo_lines",

@@ -260,8 +260,8 @@ def memory_of(system: Sequence[str]) -> dict[str, str]:
     return {path: text for text in system if (path := memory_path_of(text)) is not None}
 
 
-def chars_left(text: str) -> int | None:
-    """Return how many characters of a cut memory file a system prompt shows; None if it shows all of it."""
+def cut_after(text: str) -> int | None:
+    """Return the number of characters after which a memory file in a system prompt is cut; None: nowhere."""
     return MAX_MEMORY_CHARS if _CUT_NOTE.search(text) is not None else None
 
 
@@ -331,22 +331,30 @@ def _readable(files: Iterable[tuple[Path, str]], may_read: Callable[[str], bool]
     ]
 
 
-def _with_imports(files: Sequence[MemoryFile], known: Iterable[str] = ()) -> Iterator[tuple[Path, str, str]]:
-    """Yield (path, text, reason why it is ignored) of the memory files, each followed by its imports."""
+class _ReadFile(NamedTuple):
+    """A memory file or an import of one, and the reason `why` it is ignored, if it is."""
+
+    path: Path
+    text: str
+    why: str = ""
+
+
+def _with_imports(files: Sequence[MemoryFile], known: Iterable[str] = ()) -> Iterator[_ReadFile]:
+    """Yield the memory files, each followed by its imports."""
     seen = {*map(Path, known), *(file.path.resolve() for file in files)}
     for file in files:
         real = file.path.resolve()
         if file.scope != "user" and _leads_away(real, file.top):
-            yield file.path, "[not read: a link out of the project or to a secret]", ""
+            yield _ReadFile(file.path, "[not read: a link out of the project or to a secret]")
         else:
             text, names, why = _read_memory_file(real)
             if text or why:
-                yield file.path, text, why
+                yield _ReadFile(file.path, text, why)
             yield from _imports(file, names, seen)
 
 
-def _imports(memory: MemoryFile, names: Sequence[str], seen: set[Path]) -> Iterator[tuple[Path, str, str]]:
-    """Yield the imports of a memory file like `_with_imports`."""
+def _imports(memory: MemoryFile, names: Sequence[str], seen: set[Path]) -> Iterator[_ReadFile]:
+    """Yield the imports of a memory file."""
     left = MAX_MEMORY_CHARS
     waiting = [(memory.path, name, 1) for name in reversed(names)]
     for _ in range(MAX_IMPORTS):
@@ -367,7 +375,7 @@ def _imports(memory: MemoryFile, names: Sequence[str], seen: set[Path]) -> Itera
                 left -= len(text)
                 waiting += [(target, each, depth + 1) for each in reversed(further)]
         if text or why:
-            yield target, text, f"{why} (@{name} in {file})" if why else ""
+            yield _ReadFile(target, text, f"{why} (@{name} in {file})" if why else "")
 
 
 def _imported(file: Path, name: str) -> Path | None:

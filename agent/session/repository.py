@@ -146,9 +146,7 @@ class SessionRepository(Struct):
         if bad := loaded.damaged:
             self._tell(damaged_text(len(bad), bad[0].line))
         self._take(store)
-        session = Session(
-            store.sid, record=store, folded=fold(loaded.facts), count=self.counter, now=self.now
-        )
+        session = self._session(store, loaded.facts)
         session.deferred = loaded.lazy_results
         if loaded.second_tails:
             self._separate_tails(session, path)
@@ -221,7 +219,7 @@ class SessionRepository(Struct):
         note = Metadata(
             session.folded.last_seq + 1, ts=self.now(), topic=Metadata.FORK, about={"of": session.sid}
         )
-        sid = unused_sid(self)
+        sid = self._unused_sid()
         store = self.files.create(self.home, sid, self._tell)
         self._take(store)
         try:
@@ -230,9 +228,7 @@ class SessionRepository(Struct):
             store.close()
             self.first_sid = sid
             return None
-        copy = Session(
-            store.sid, record=store, folded=fold([opened, *facts[1:], note]), count=self.counter, now=self.now
-        )
+        copy = self._session(store, [opened, *facts[1:], note])
         copy.deferred = session.deferred.moved(store.path, moved)
         return copy
 
@@ -289,7 +285,7 @@ class SessionRepository(Struct):
         note = Metadata(
             loaded.facts[-1].seq + 1, ts=self.now(), topic=Metadata.FORK, about={"of": loaded.sid}
         )
-        sid = unused_sid(self)
+        sid = self._unused_sid()
         store = self.files.create(self.home, sid, self._tell)
         try:
             self.files.begin_copy(store, path, loaded.whole_size, note)
@@ -299,9 +295,7 @@ class SessionRepository(Struct):
             return None
         self._take(store)
         with without_garbage_collection():
-            session = Session(
-                store.sid, record=store, folded=fold([*loaded.facts, note]), count=self.counter, now=self.now
-            )
+            session = self._session(store, [*loaded.facts, note])
             _read_all(session.folded)
         session.deferred = LazyResults(store.path)
         session.deferred.update(loaded.lazy_results)
@@ -326,12 +320,24 @@ class SessionRepository(Struct):
             session.add_metadata("name", {"name": self.copy_name(name)})
 
     def _with_facts(self, facts: Sequence[Fact]) -> Session:
-        store = self.files.create(self.home, unused_sid(self), self._tell)
+        store = self.files.create(self.home, self._unused_sid(), self._tell)
         self._take(store)
         for fact in facts:
             store.append(fact)
         store.sync()
+        return self._session(store, facts)
+
+    def _session(self, store: Store, facts: Sequence[Fact]) -> Session:
+        """Return the session with these facts, which the store contains."""
         return Session(store.sid, record=store, folded=fold(facts), count=self.counter, now=self.now)
+
+    def _unused_sid(self) -> str | None:
+        """Return the id set for the first session, then None. Raises UsageError if that session exists."""
+        wanted = self.first_sid
+        self.first_sid = None
+        if wanted is not None and self.records.path_of(wanted).exists():
+            raise UsageError(f"session {wanted} already exists; continue it with --resume {wanted}")
+        return wanted
 
     def _take(self, store: Store) -> None:
         store.hide(self.masks)
@@ -462,15 +468,6 @@ def _charged(session: Session, of: Session) -> Session:
             about = {"model": each.model, "usage": asdict(each.usage), "dollars": each.dollars}
             session.add_metadata(CHARGE_TOPIC, about)
     return session
-
-
-def unused_sid(repository: SessionRepository) -> str | None:
-    """Return the id set for the first session, then None. Raises UsageError if that session exists."""
-    wanted = repository.first_sid
-    repository.first_sid = None
-    if wanted is not None and repository.records.path_of(wanted).exists():
-        raise UsageError(f"session {wanted} already exists; continue it with --resume {wanted}")
-    return wanted
 
 
 def _facts_up_to(loaded: LoadedTranscript, at: int) -> list[Fact]:

@@ -77,14 +77,16 @@ def branch(folder: Path) -> str:
         return "no repository"
     kind = "worktree or submodule" if (checkout.top / ".git").is_file() else "repository"
     where = f"{kind} at {shown_name(checkout.top)}"
+    name = _checked_out(checkout)
+    return f"{name} ({where})" if name else f"a {where}"
+
+
+def _checked_out(checkout: Checkout) -> str:
+    """Return the name of the branch, or the commit without one; "" if it is unknown."""
     text = _head(checkout)
-    if not text:
-        return f"a {where}"
-    named = text.startswith("ref:")
-    name = (
-        shown_name(text.removeprefix("ref: refs/heads/")) if named else f"detached at {shown_name(text[:12])}"
-    )
-    return f"{name} ({where})"
+    if text.startswith("ref:"):
+        return shown_name(text.removeprefix("ref: refs/heads/"))
+    return f"detached at {text[:12]}" if text else ""
 
 
 def _head(checkout: Checkout) -> str:
@@ -115,8 +117,8 @@ class BranchWatch:
         """The name at the moment `now`, in seconds of a monotonic clock; "" where there is none."""
         if now >= self.next_look:
             self.next_look = now + BRANCH_INTERVAL_S
-            head = branch(self._folder)
-            self._name = head.partition(" (")[0] if " (" in head else ""
+            checkout = Checkout.around(self._folder)
+            self._name = _checked_out(checkout) if checkout is not None else ""
         return self._name
 
 

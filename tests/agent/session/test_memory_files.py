@@ -11,7 +11,7 @@ from agent.session.memory_files import (
     MAX_RULE_FILES,
     MEMORY_NOTE,
     _leads_away,
-    chars_left,
+    cut_after,
     find_memory,
     memory_above,
     memory_below,
@@ -311,6 +311,6 @@ def test_a_memory_file_that_is_cut_says_how_much_is_left_out() -> None:
         made = memory_text(path, text, 4)
         assert made == f"{head}\n\n{shown}"
         assert memory_path_of(made) == "/p/AGENTS.md"
-        assert (chars_left(made) is None) == ("left out" not in shown)
+        assert (cut_after(made) is None) == ("left out" not in shown)
     assert memory_path_of("Other words") is None
     assert memory_of(["Other words", made]) == {"/p/AGENTS.md": made}
