@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from msgspec import Struct, field
@@ -129,14 +130,31 @@ class ToolResult(Struct, frozen=True):
     parts: tuple[str | Advice, ...] = ()
 
 
-def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:
+def text_result(
+    text: str,
+    *,
+    error: bool = False,
+    human: Display | None = None,
+    about: Mapping[str, Any] = MappingProxyType({}),
+    stored: StoredOutput | None = None,
+    parts: tuple[str | Advice, ...] = (),
+    ends_turn: bool = False,
+) -> ToolResult:
     """Return a result whose content is one text."""
-    return ToolResult((TextBlock(text),), error=error, **more)
+    return ToolResult(
+        (TextBlock(text),),
+        error=error,
+        human=human or Display(),
+        about=about,
+        stored=stored,
+        parts=parts,
+        ends_turn=ends_turn,
+    )
 
 
-def decision_result(text: str, **more: Any) -> ToolResult:
+def decision_result(text: str, human: Display, about: Mapping[str, Any] = MappingProxyType({})) -> ToolResult:
     """Return a result that states the user's decision; no other text in a result counts as their words."""
-    return ToolResult((ChannelBlock(text, in_place=True),), **more)
+    return ToolResult((ChannelBlock(text, in_place=True),), human=human, about=about)
 
 
 class ToolContext(CommandContext):

@@ -87,6 +87,11 @@ class Conversation(Struct):
         entry = self.entries[index]
         return entry if isinstance(entry, Exchange) and entry.fact.seq == reply else None
 
+    def call_of(self, result: Result) -> ToolUseBlock | None:
+        """Return the call that a result answers; None if its reply is not shown."""
+        exchange = self.exchange_of(result.of)
+        return exchange.use(result.block) if exchange is not None else None
+
     def _recent_exchange_of(self, reply: int) -> Exchange | None:
         """Return the same, faster if it is the newest entry, as it is for most facts of calls."""
         last = self.entries[-1] if self.entries else None

@@ -58,7 +58,6 @@ from transcripts import (
     RequestSent,
     Result,
     TextBlock,
-    ToolUseBlock,
     Usage,
     User,
 )
@@ -379,7 +378,7 @@ class _Replay(Struct):
 
 def _trimmed(result: Result, folded: Folded, setup: ReplaySetup) -> Result:
     """Trim the output of a command as a live session does: without repeated text."""
-    use = _call_of(result, folded)
+    use = folded.conversation.call_of(result)
     if (
         use is None
         or result.error
@@ -398,14 +397,9 @@ def _folded_output(block: Block, command: str) -> Block:
     return TextBlock(fold_output(block.text, command)) if isinstance(block, TextBlock) else block
 
 
-def _call_of(result: Result, folded: Folded) -> ToolUseBlock | None:
-    exchange = folded.conversation.exchange_of(result.of)
-    return exchange.use(result.block) if exchange else None
-
-
 def _with_put_back(result: Result, folded: Folded, setup: ReplaySetup) -> Result:
     """Extend a result as a live session does: with cleared text that its call probably needs."""
-    if (use := _call_of(result, folded)) is None:
+    if (use := folded.conversation.call_of(result)) is None:
         return result
     prompt = setup.overhead + folded.view.tokens
     blocks = _needed_text(

@@ -64,8 +64,7 @@ def newest_todos(folded: Folded) -> TodoList | None:
 
 
 def _list_set_by(folded: Folded, fact: Result) -> TodoList | None:
-    exchange = folded.conversation.exchange_of(fact.of)
-    use = exchange.use(fact.block) if exchange is not None else None
+    use = folded.conversation.call_of(fact)
     given = use.input.get("todos") if use is not None else None
     if given is None:
         return None  # mostly
@@ -119,11 +118,9 @@ def newest_plan(folded: Folded) -> Plan | None:
                     trail.answer = Plan(fact.seq, "\n".join(texts)[:MAX_PLAN_CHARS])
             case Result():
                 exchange = folded.conversation.exchange_of(fact.of)
-                use = exchange.use(fact.block) if exchange is not None else None
-                if exchange is None or use is None or own_name(use.name) != PLAN_TOOL:
-                    continue
-                if (shown := _plan_call(exchange)) is not None:
-                    trail.shown[exchange.seq] = shown[:MAX_PLAN_CHARS]
+                shown = _plan_call(exchange) if exchange is not None else None
+                if shown is not None:
+                    trail.shown[fact.of] = shown[:MAX_PLAN_CHARS]
     if not trail.shown:
         return trail.answer
     return max((Plan(seq, text) for seq, text in trail.shown.items() if text), default=None)

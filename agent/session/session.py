@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import asdict, replace
@@ -22,6 +23,7 @@ from transcripts import (
     Block,
     Closed,
     Compacted,
+    Display,
     Edit,
     Fact,
     Failed,
@@ -35,6 +37,7 @@ from transcripts import (
     Result,
     Rewound,
     Started,
+    StoredOutput,
     TextBlock,
     Undone,
     Unthink,
@@ -149,10 +152,7 @@ class Session:
         return self._add(prompt, durable=True)
 
     def request_sent(self, trigger: str, body: bytes, **about: Any) -> RequestSent:
-        """Record that a request with this body is sent.
-
-        `about`: tokens, raw, attempt, encoding, settings, marks.
-        """
+        """Record that a request with this body is sent. `about` are other fields of the fact."""
         sha256 = self._record.digest(body) if body else ""
         return self._add(RequestSent(*self._next(), trigger, sha256=sha256, **about))
 
@@ -203,10 +203,30 @@ class Session:
     def started(self, of: int, block: int) -> Started:
         return self._add(Started(*self._next(), of, block))
 
-    def result(self, of: int, block: int, content: tuple[Block, ...], **more: Any) -> Result:
-        """Record the result of a call. `more`: error, human, about, stored."""
+    def result(
+        self,
+        of: int,
+        block: int,
+        content: tuple[Block, ...],
+        *,
+        error: bool = False,
+        human: Display | None = None,
+        about: Mapping[str, Any] = MappingProxyType({}),
+        stored: StoredOutput | None = None,
+    ) -> Result:
         content = tuple(map(without_surrogates, content))
-        return self._add(Result(*self._next(), of, block, content, self._count.blocks(content), **more))
+        result = Result(
+            *self._next(),
+            of,
+            block,
+            content,
+            self._count.blocks(content),
+            error=error,
+            human=human.without_surrogates() if human is not None else Display(),
+            about=replace_surrogates(about),
+            stored=stored,
+        )
+        return self._add(result)
 
     def compacted(
         self,

@@ -135,6 +135,5 @@ def _loaded(folded: Folded, fact: Fact, tag: str) -> Iterator[str]:
 
 
 def _is_of_skill_tool(folded: Folded, result: Result) -> bool:
-    exchange = folded.conversation.exchange_of(result.of)
-    use = exchange.use(result.block) if exchange is not None else None
+    use = folded.conversation.call_of(result)
     return use is not None and use.name == SKILL_TOOL
