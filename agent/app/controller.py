@@ -29,7 +29,6 @@ from agent.loop import (
     tokens_when_cold,
     track_blocks,
 )
-from agent.permissions import Mode
 from agent.ports import Approver, Chooser, CommandSummary, HookEvent, Status, WaitingPrompts
 from agent.session import (
     Environment,
@@ -142,7 +141,7 @@ class Controller:
         options = self.setup.options
         resumed = "fork" if options.fork_session else "resume"
         source = resumed if options.resume is not None else "startup"
-        session, context = await _first_session(self)
+        session, context = await self._first_session()
         await self._begin(session, context, source)
         if not options.headless:
             self._sandboxing = asyncio.ensure_future(warn_without_sandbox(context, self.emit))
@@ -151,6 +150,17 @@ class Controller:
         if not gc.isenabled():  # see agent.__main__.command; an embedding program keeps its own state
             gc.freeze()
             gc.enable()
+
+    async def _first_session(self) -> ActiveSession:
+        """Return the session that the options ask for: as it was left, in the mode chosen since the start."""
+        session, context = await self.factory.first()
+        if self.setup.options.resume is not None:
+            await self.factory.restore_choices(session, context)
+        self.services.warn_of_window()
+        self.services.warn_of_retirement()
+        if self.first_mode != self.setup.mode:
+            context.permissions.set_mode(self.first_mode)
+        return ActiveSession(session, context)
 
     async def use(self, session: Session, context: TurnContext, source: str = "resume") -> None:
         """Switch to another session, in the permission mode of the previous one, which can be resumed.
@@ -190,11 +200,11 @@ class Controller:
             await asyncio.shield(self._start_hooks)
         if session.folded.opened is None and self.services.mcp is not None:
             self.services.mcp.renew()  # servers may have connected since the session began
-        user = await take_in(self, text, content, typed, self.emit)
+        user = await self._take_in(text, content, typed, self.emit)
         if isinstance(user, TurnFinished):
             return user
         if (waiting := self.services.waiting) is not None:
-            context.between_requests = partial(take_waiting, self, waiting)
+            context.between_requests = partial(self._take_waiting, waiting)
         self._preparing = self._preparing or asyncio.ensure_future(prepare_for_commands(context))
         try:
             form = self.services.structured
@@ -211,6 +221,67 @@ class Controller:
         finally:
             self.services.after_turn()
             self.services.repository.cache_start(session)
+
+    async def _take_in(
+        self,
+        text: str,
+        content: Sequence[Block] | None,
+        typed: str | None,
+        emit: Emit,
+        *,
+        joins: bool = False,
+    ) -> User | TurnFinished:
+        """Add a prompt, with what it mentions, to the conversation; with `joins`, during a turn.
+
+        If the prompt is refused, the end of its turn is emitted and returned.
+        """
+        session, context = self.in_use
+        earlier = [*self.after_prompt]
+        if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
+            del self.after_prompt[: len(earlier)]
+            emit(refused)
+            return refused
+        found = NO_ADDITIONS
+        given = (TextBlock(text),) if content is None else content
+        headless = self.setup.options.headless
+        if "@" in (words := text if typed is None else typed) or words.startswith("/"):
+            from .mentioned_files import additions_to  # 20 ms
+
+            found = await additions_to(self.in_use, text, words=words, headless=headless, emit=emit)
+            if found.ended is not None:
+                return found.ended
+        tell = (
+            emit if found.blocks or len(text) >= 8_000 else None
+        )  # the cost of a smaller prompt is not shown
+        given = (ChannelBlock(SENT_MEANWHILE, introduces=True), *given) if joins else given
+        blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.after), tell)
+        del self.after_prompt[: len(earlier)]
+        window = context.compaction.window.size
+        folder = str(self.setup.folder)
+        record_opening(session, context.settings, window, folder, emit)
+        scripted = headless or self.setup.options.input_format != "text"
+        user = session.user(blocks, joined=joins, scripted=scripted)
+        if context.tool_context.inbox.changed:
+            note_news(session, context.tool_context.inbox)
+        if found.files:
+            note_files(session, context.tool_context, user.seq, found.files)
+        return user
+
+    async def _take_waiting(self, waiting: WaitingPrompts) -> None:
+        """Add the prompts that the user wrote during this turn after its results."""
+
+        def emit(event: Event) -> None:
+            """Emit an event, the end of a turn as a warning: a refused prompt does not end this turn."""
+            if isinstance(event, TurnFinished):
+                event = Notice(f"not sent: {event.error}", "warning")
+            self.emit(event)
+
+        while (prompt := waiting.take()) is not None:
+            try:
+                await self._take_in(prompt.text, None, prompt.typed, emit, joins=True)
+            except asyncio.CancelledError:
+                waiting.give_back()
+                raise
 
     def take_prompts_from(self, waiting: WaitingPrompts) -> None:
         """See ports.Driver."""
@@ -235,8 +306,14 @@ class Controller:
         return self.services.summaries_behind(self.command_table.command_summaries())
 
     def cycle_mode(self) -> str:
-        """See ports.Driver."""
-        return cycle_mode(self)
+        """See ports.Driver. Without a session, the first one begins in the next mode."""
+        context = self.context
+        if context is None:
+            self.first_mode = next_mode(self.first_mode, self.setup)
+            return self.first_mode
+        mode = next_mode(context.permissions.rules.mode, self.setup)
+        context.permissions.set_mode(mode)
+        return mode
 
     def status(self) -> Status:
         """See ports.Driver."""
@@ -300,93 +377,7 @@ async def greet(setup: RunSetup, session: Session, context: TurnContext, emit: E
         announce(setup, context.settings.model, emit)
 
 
-async def _first_session(controller: Controller) -> ActiveSession:
-    """Return the session that the options ask for: as it was left, in the mode chosen since the start."""
-    session, context = await controller.factory.first()
-    if controller.setup.options.resume is not None:
-        await controller.factory.restore_choices(session, context)
-    controller.services.warn_of_window()
-    controller.services.warn_of_retirement()
-    if controller.first_mode != controller.setup.mode:
-        context.permissions.set_mode(controller.first_mode)
-    return ActiveSession(session, context)
-
-
-def cycle_mode(controller: Controller) -> Mode:
-    """Switch to the next permission mode and return it; without a session, the first one begins in it."""
-    context = controller.context
-    mode = next_mode(
-        controller.first_mode if context is None else context.permissions.rules.mode, controller.setup
-    )
-    if context is None:
-        controller.first_mode = mode
-    else:
-        context.permissions.set_mode(mode)
-    return mode
-
-
 SENT_MEANWHILE = "The user sent this while you were working:"
-
-
-async def take_in(
-    controller: Controller,
-    text: str,
-    content: Sequence[Block] | None,
-    typed: str | None,
-    emit: Emit,
-    *,
-    joins: bool = False,
-) -> User | TurnFinished:
-    """Add a prompt, with what it mentions, to the conversation; with `joins`, during a turn.
-
-    If the prompt is refused, the end of its turn is emitted and returned.
-    """
-    session, context = controller.in_use
-    earlier = [*controller.after_prompt]
-    if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
-        del controller.after_prompt[: len(earlier)]
-        emit(refused)
-        return refused
-    found = NO_ADDITIONS
-    given = (TextBlock(text),) if content is None else content
-    headless = controller.setup.options.headless
-    if "@" in (words := text if typed is None else typed) or words.startswith("/"):
-        from .mentioned_files import additions_to  # 20 ms
-
-        found = await additions_to(controller.in_use, text, words=words, headless=headless, emit=emit)
-        if found.ended is not None:
-            return found.ended
-    tell = emit if found.blocks or len(text) >= 8_000 else None  # the cost of a smaller prompt is not shown
-    given = (ChannelBlock(SENT_MEANWHILE, introduces=True), *given) if joins else given
-    blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.after), tell)
-    del controller.after_prompt[: len(earlier)]
-    window = context.compaction.window.size
-    folder = str(controller.setup.folder)
-    record_opening(session, context.settings, window, folder, emit)
-    scripted = headless or controller.setup.options.input_format != "text"
-    user = session.user(blocks, joined=joins, scripted=scripted)
-    if context.tool_context.inbox.changed:
-        note_news(session, context.tool_context.inbox)
-    if found.files:
-        note_files(session, context.tool_context, user.seq, found.files)
-    return user
-
-
-async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
-    """Add the prompts that the user wrote during this turn after its results."""
-
-    def emit(event: Event) -> None:
-        """Emit an event, the end of a turn as a warning: a refused prompt does not end this turn."""
-        if isinstance(event, TurnFinished):
-            event = Notice(f"not sent: {event.error}", "warning")
-        controller.emit(event)
-
-    while (prompt := waiting.take()) is not None:
-        try:
-            await take_in(controller, prompt.text, None, prompt.typed, emit, joins=True)
-        except asyncio.CancelledError:
-            waiting.give_back()
-            raise
 
 
 async def prompt_blocks(
