@@ -25,6 +25,7 @@ from tools.user_questions import ANSWERS
 from transcripts.patterns import lazy_pattern
 
 from .approval_answers import ApprovalChoice, approval_choices
+from .picker import MARKER
 from .question_form import LISTEN_DELAY_S, QuestionForm
 from .render import render_diff
 from .script_drawing import draw_script
@@ -308,6 +309,11 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
     return [clip_painted(row, ctx.columns) for row in lines]
 
 
+def is_selected(row: str) -> bool:
+    """Return whether a drawn row shows the selected answer; those of the body begin with a space."""
+    return strip_sequences(row).startswith(MARKER)
+
+
 def _same_place(at: int, before: list[str], after: list[str]) -> int:
     """Return the row of the body after a resize that contains the start of row `at` before it."""
     old = _row_starts(before)
@@ -368,6 +374,6 @@ def _writing_hint(choice: ApprovalChoice, ctx: RenderContext) -> str:
 def _choice_rows(panel: ApprovalPanel, at: int, text: list[str], ctx: RenderContext) -> list[str]:
     """Draw one answer, with its letter after the last row."""
     marked = at == panel.marked
-    rows = hang(text, first="❯ " if marked else "  ", others="    ")
+    rows = hang(text, first=MARKER if marked else "  ", others="    ")
     rows = [ctx.paint("bold", row) for row in rows] if marked else rows
     return [*rows[:-1], rows[-1] + ctx.paint("dim", f"  {panel.choices[at].letter}")]

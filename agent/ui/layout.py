@@ -17,7 +17,7 @@ from agent.keys import with_keys
 from agent.ports import Status
 from transcripts.wording import pluralize
 
-from .approval import draw_approval
+from .approval import draw_approval, is_selected
 from .approval_answers import ApprovalChoice
 from .frame_update import Frame
 from .input_drawing import INPUT_PROMPT, InputDrawing, draw_one_row
@@ -30,8 +30,6 @@ from .terminal_text import RenderContext, cell_width, clip, clip_painted, foreig
 
 MAX_COMPLETION_ROWS = 6
 STATUS_SEPARATOR = " · "
-CONTEXT_RANK = 0
-UNSAVED_RANK = -1
 SHORTCUT_GAP = "   "
 SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
@@ -61,11 +59,15 @@ CONTEXT_LABELS = {
 
 
 class _StatusPart(NamedTuple):
-    """A part of the status line; the highest rank is dropped first."""
+    """A part of the status line; the highest rank is dropped first.
+
+    `stays`: the user's own status line is followed by it.
+    """
 
     rank: int
     role: str
     text: str
+    stays: bool = False
 
 
 def max_input_rows(rows: int) -> int:
@@ -134,10 +136,7 @@ def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
 
 def _with_own_line(status: Status, parts: list[_StatusPart], ctx: RenderContext) -> str:
     """Return the output of the user's status command, followed by the parts that are always shown."""
-    ranks = {UNSAVED_RANK, 1, 2}  # the mode, the queue, and background work too
-    if status.state != "NORMAL":
-        ranks.add(CONTEXT_RANK)
-    kept = [part for part in parts if part.rank in ranks]
+    kept = [part for part in parts if part.stays]
     rest = STATUS_SEPARATOR.join(part.text for part in kept)
     room = ctx.columns - cell_width(rest) - cell_width(STATUS_SEPARATOR)
     own = [clip_painted(foreign_line(status.own_line, ctx.theme), room)] if room > 0 else []
@@ -159,25 +158,25 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
     cost = cost if status.cost >= 0.00005 else ""
     if not status.priced:
         cost = f"at least {cost}" if cost else "cost unknown"
+    unsaved = f"NOT SAVED: {one_line(status.unsaved)}" if status.unsaved else ""
+    asking = f"{one_line(status.asks)} waits for your answer (/agents)" if status.asks else ""
+    jobs = pluralize(status.jobs, "job") if status.jobs else ""
+    agents = pluralize(status.agents, "agent") if status.agents else ""
     parts = (
-        (UNSAVED_RANK, "error", f"NOT SAVED: {one_line(status.unsaved)}" if status.unsaved else ""),
-        (4, "dim", " ".join(filter(None, (one_line(status.model), status.effort)))),
-        (CONTEXT_RANK, context_role, context),
-        (3, "dim", cost),
-        (1, mode_role, mode),
-        (2, "accent", f"{queued} queued" if queued else ""),
-        (2, "accent", pluralize(status.jobs, "job") if status.jobs else ""),
-        (2, "accent", pluralize(status.agents, "agent") if status.agents else ""),
-        (
-            1,
-            "warning",
-            f"{one_line(status.asks)} waits for your answer (/agents)" if status.asks else "",
-        ),
-        (6, "dim", one_line(status.note)),
-        (7, "dim", one_line(PurePath(status.folder).name)),
-        (5, "dim", one_line(status.branch)),
+        _StatusPart(-1, role="error", text=unsaved, stays=True),
+        _StatusPart(4, role="dim", text=" ".join(filter(None, (one_line(status.model), status.effort)))),
+        _StatusPart(0, role=context_role, text=context, stays=status.state != "NORMAL"),
+        _StatusPart(3, role="dim", text=cost),
+        _StatusPart(1, role=mode_role, text=mode, stays=True),
+        _StatusPart(2, role="accent", text=f"{queued} queued" if queued else "", stays=True),
+        _StatusPart(2, role="accent", text=jobs, stays=True),
+        _StatusPart(2, role="accent", text=agents, stays=True),
+        _StatusPart(1, role="warning", text=asking, stays=True),
+        _StatusPart(6, role="dim", text=one_line(status.note)),
+        _StatusPart(7, role="dim", text=one_line(PurePath(status.folder).name)),
+        _StatusPart(5, role="dim", text=one_line(status.branch)),
     )
-    return [_StatusPart(*part) for part in parts if part[2]]
+    return [part for part in parts if part.text]
 
 
 def _chooses(state: ReplState) -> bool:
@@ -258,7 +257,7 @@ class ScreenLayout:
         if panel is not None:
             lines = draw_approval(panel, ctx, rows - int(panel.writing) - 3)
             if not panel.writing:
-                marked = (at for at, line in enumerate(lines) if "❯ " in line)  # the selected answer
+                marked = (at for at, line in enumerate(lines) if is_selected(line))
                 return lines, (next(marked, max(len(lines) - 1, 0)), 0)
             reason, column = draw_one_row(self._reason, INPUT_PROMPT, ctx)
             return [*lines, reason], (len(lines), column)

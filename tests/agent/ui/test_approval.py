@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from wcwidth import strip_sequences
 
 from agent.__main__ import main
 from agent.permissions import OUTSIDE, WRITES_A_FILE
@@ -16,6 +17,7 @@ from agent.ui.approval import (
     ApprovalPanel,
     draw_approval,
     full_question,
+    is_selected,
     question_body,
 )
 from agent.ui.approval_answers import approval_choices
@@ -334,6 +336,13 @@ def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, acc
     reasons = ["It may contain secrets."] if why != OUTSIDE else []
     assert filled[: 1 + len(shown) + len(reasons)] == ["Allow read?", *shown, *reasons]
     assert "1 Yes, this once" in filled[1 + len(shown) + len(reasons)]
+
+
+def test_the_selected_answer_is_recognized_beside_a_command_with_its_mark():
+    asked = question(preview=Preview(text="PS1='❯ '\n❯ x"), access=(Access("run", "x"),))
+    rows = draw_approval(panel_of(asked), RenderContext(60, Theme(True)), 24)
+    assert sum("❯ " in row for row in rows) == 3
+    assert [strip_sequences(row) for row in rows if is_selected(row)] == ["❯ 1 Yes, this once  y"]
 
 
 def test_a_command_that_would_run_outside_the_sandbox_says_so_in_full():
