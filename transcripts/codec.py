@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from msgspec import NODEFAULT, DecodeError, Struct
 from msgspec.json import Decoder
-from msgspec.structs import FieldInfo, fields
+from msgspec.structs import fields
 
 from .facts import FACT_TYPES, Clear, Display, Edit, Fact, Fold, StoredOutput, UnknownFact, Unthink
 from .messages import Block, CacheMiss, ChannelBlock, Usage, blocks_from_record
@@ -31,6 +31,7 @@ FORMAT_VERSION = 1
 _EDIT_TYPES: dict[str, type[Edit]] = {"clear": Clear, "fold": Fold, "unthink": Unthink}
 _FACT_KINDS = {made: kind for kind, made in FACT_TYPES.items()}
 _EDIT_NAMES = {made: name for name, made in _EDIT_TYPES.items()}
+_NOTHING_SHOWN = Display()
 CHECKSUM = "crc"  # the last key of a line
 _ENVELOPE = ("v", "seq", "ts", "sid", "kind")  # these identify a line and are never masked
 _CRC_KEY = b',"crc":"'
@@ -50,7 +51,8 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, StoredOutput | CacheMiss):
         return _fields_of(value)
     if isinstance(value, Display):
-        return _changed_fields(value)
+        values = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name: each for name, each in values if each != getattr(_NOTHING_SHOWN, name)}
     if isinstance(value, Usage):
         return {name: count for name in value.__struct_fields__ if (count := getattr(value, name))}
     if isinstance(value, ChannelBlock):  # read again by `blocks_from_record`
@@ -79,13 +81,8 @@ def encode_fact(fact: Fact, sid: str) -> bytes:
     ts = datetime.fromtimestamp(fact.ts, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     made = type(fact)
     head = {"v": FORMAT_VERSION, "seq": fact.seq, "ts": ts, "sid": sid, "kind": _FACT_KINDS[made]}
-    return seal(head | _changed_fields(fact))
-
-
-def _changed_fields(value: Struct) -> dict[str, Any]:
-    """Return the fields that do not have their default value."""
-    values = ((name, getattr(value, name), default) for name, default in _defaults(type(value)))
-    return {name: value for name, value, default in values if value != default}
+    values = ((name, getattr(fact, name), default) for name, default in _defaults(made))
+    return seal(head | {name: value for name, value, default in values if value != default})
 
 
 def seal(raw: Mapping[str, Any]) -> bytes:
@@ -219,17 +216,12 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
 
 
 @cache
-def _defaults(made: type[Struct]) -> tuple[tuple[str, Any], ...]:
-    """Return the name and the default of each field of a type, for a fact those after `seq` and `ts`."""
+def _defaults(made: type[Fact]) -> tuple[tuple[str, Any], ...]:
+    """Return the name and the default of each field of a type of fact after `seq` and `ts`."""
     return tuple(
         (field.name, field.default if field.default_factory is NODEFAULT else field.default_factory())
-        for field in _own_fields(made)
+        for field in fields(made)[2:]
     )
-
-
-def _own_fields(made: type[Struct]) -> tuple[FieldInfo, ...]:
-    """Return the fields of a type without the `seq` and `ts` of a fact."""
-    return fields(made)[2 if made in _FACT_KINDS else 0 :]
 
 
 class _Reader(NamedTuple):
@@ -257,9 +249,10 @@ def _items(hint: Any) -> frozenset[type]:
 @cache
 def _readers(made: type[Struct]) -> tuple[_Reader, ...]:
     """Return the readers of the fields of a type, for a fact those after `seq` and `ts`."""
+    skipped = 2 if made in _FACT_KINDS else 0
     return tuple(
         _Reader(
             each.name, convert=_FROM_JSON.get(each.name), kinds=_kinds(each.type), items=_items(each.type)
         )
-        for each in _own_fields(made)
+        for each in fields(made)[skipped:]
     )

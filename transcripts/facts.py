@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from msgspec import Struct, field
-from msgspec.structs import astuple
 
-from .messages import Block, CacheMiss, TextBlock, ToolUseBlock, Usage, empty_mapping, replace_surrogates
+from .messages import Block, CacheMiss, TextBlock, ToolUseBlock, Usage, empty_mapping
 
 REMARKS_KEY = "said"  # a key of `Result.about`, see `Result.remarks`
 CHANGED_KEY = "changed"  # a key of `Result.about`, see `Result.changed_files`
@@ -88,10 +87,6 @@ class Display(Struct, frozen=True, array_like=True, gc=False):
     answer: str = ""
     above: int = 0
     file: str = ""
-
-    def without_surrogates(self) -> Display:
-        """Return the display with each lone surrogate replaced by "?", since UTF-8 cannot encode it."""
-        return Display(*replace_surrogates(astuple(self)))
 
 
 class Fact(Struct, frozen=True, array_like=True, tag=True, gc=False):

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, astuple, replace
 
 from agent.events import Emit, Notice
 from agent.model_port import IncomingReply, RequestSettings
@@ -222,7 +222,7 @@ class Session:
             content,
             self._count.blocks(content),
             error=error,
-            human=human.without_surrogates() if human is not None else Display(),
+            human=Display(*replace_surrogates(astuple(human))) if human is not None else Display(),
             about=replace_surrogates(about),
             stored=stored,
         )
