@@ -82,8 +82,11 @@ class LineReader:
             os.close(self._closed_end)
 
     async def next(self) -> str | None:
-        """Return the next line without its end; None at the end of input."""
-        return await self._queue.get()
+        """Return the next line without its end; None at the end of input, and from then on."""
+        line = await self._queue.get()
+        if line is None:
+            self._queue.put_nowait(None)
+        return line
 
     def _read(self) -> None:
         """Read a separate stream: the lock of sys.stdin would still be held when the interpreter ends."""

@@ -69,6 +69,13 @@ def test_line_mode_reads_a_pipe_to_its_end(tmp_path):
     assert done.stderr == ""
 
 
+def test_a_pipe_that_ends_at_a_question_ends_the_session(tmp_path):
+    words = scripted(tmp_path, "--plain")
+    done = subprocess.run(words, input="ask make clean\n", capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "Answer:" in done.stdout
+
+
 def test_help_lists_no_keys_of_the_screen(tmp_path):
     argv = makeroom(f"--offline --plain --no-session -C {tmp_path}")
     done = subprocess.run(argv, input="/help keys", capture_output=True, text=True, timeout=60, check=True)
