@@ -98,6 +98,9 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     if request.sandboxed and profile is not None and not end.why:
         refusal = runner.blocked_access(request, profile, spool, began, failed=bool(end.code))
     unreached = [f"[no connection: {why}; the host is allowed]" for why in runner.unreached_hosts(began)]
+    if profile is not None and request.sandboxed and end.code and refusal is None:
+        why = runner.unnamed_refusal(request, profile, spool)
+        unreached += [f"[{why}]"] if why else []
     result = command_result(end, request.line, spool, context, limits)
     result = _with_lines(result, [*guarded, *unreached])
     if refusal is None or end.code:

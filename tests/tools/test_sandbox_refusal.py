@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tools.sandbox.block_detection import (
     SandboxedRun,
     find_blocked_access,
     forbidden_action,
+    unnamed_refusal,
 )
 from tools.sandbox.blocked_access import BlockedAccess
 from tools.sandbox.profile import SandboxProfile
@@ -250,6 +252,18 @@ def test_the_own_machine_is_within_the_sandbox(run: SandboxedRun) -> None:
         ),
         ("python x.py http://127.0.0.1:{port}", "<urlopen error [Errno 111] Connection refused>"),
         ("go test ./...", "dial tcp [::1]:{port}: connect: connection refused"),
+        (
+            "python -c 'connect((\"127.0.0.1\", {port}))'",
+            "ConnectionRefusedError: [Errno 111] Connection refused",
+        ),
+        ("python x.py", "HTTPConnectionPool(host='localhost', port={port}): [Errno 111] Connection refused"),
+        ("perl -e 'new(PeerAddr=>\"127.0.0.1\",PeerPort=>{port})'", "Connection refused at -e line 1."),
+        ("python x.py", "[Errno 111] Connect call failed ('127.0.0.1', {port})"),
+        (
+            "python x.py",
+            "  connect(('localhost', {port}))\nConnectionRefusedError: [Errno 111] Connection refused",
+        ),
+        ("node -e 'connect({{host: \"localhost\", port: {port}}})'", "connect ECONNREFUSED"),
     ],
 )
 def test_a_server_outside_the_sandbox_is_recognised(run: SandboxedRun, line: str, output: str) -> None:
@@ -262,6 +276,30 @@ def test_a_server_outside_the_sandbox_is_recognised(run: SandboxedRun, line: str
         assert find_blocked_access(replace(failed, published=[port])) is None
     assert find_blocked_access(failed) is None  # nothing listens there now
     assert find_blocked_access(replace(failed, output="", failed=False)) is None
+
+
+def low_server() -> socket.socket:
+    """Listen on a port that is not one of those for clients."""
+    for port in range(3_000, 30_000):
+        with suppress(OSError):
+            return socket.create_server(("127.0.0.1", port))
+    raise AssertionError("all ports are in use")
+
+
+def test_a_refused_connection_without_an_address_is_explained_by_the_servers_outside(
+    run: SandboxedRun,
+) -> None:
+    failed = replace(
+        run, line="python app.py", output="ConnectionRefusedError: [Errno 111] Connection refused"
+    )
+    with low_server() as server:
+        port = server.getsockname()[1]
+        assert find_blocked_access(failed) is None
+        assert f"{port}" in unnamed_refusal(failed)
+        assert "localhost:" in unnamed_refusal(failed)
+        assert f"{port}" not in unnamed_refusal(replace(failed, published=[port]))
+        assert unnamed_refusal(replace(failed, loopback=False)) == ""
+        assert unnamed_refusal(replace(failed, output="no such file")) == ""
 
 
 def test_a_silent_client_in_a_pipeline_was_blocked_if_a_server_listens_outside(run: SandboxedRun) -> None:

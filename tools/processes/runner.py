@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from msgspec.structs import replace
+
 import tools.sandbox  # most of which a session without commands never loads
 from transcripts.wording import shorten
 
@@ -276,19 +278,27 @@ class CommandRunner:
             mine = {host for host, command in self._refused if command is questions.command}
             others = {host for host, _ in self._refused} - mine
             hosts = [host for host in hosts if host not in others]
+        run = self._finished_run(request, profile, spool)
+        unreached = self.unreached_hosts(since)
         return tools.sandbox.find_blocked_access(
-            tools.sandbox.SandboxedRun(
-                line=request.line,
-                cwd=request.cwd or self.context.cwd,
-                output=spool.tail(tools.sandbox.MAX_SCANNED_CHARS).decode("utf-8", "replace"),
-                profile=profile,
-                private=self.scratch,
-                hosts=hosts,
-                unreached=self.unreached_hosts(since),
-                loopback=self._supervisor is None or self._supervisor.sandbox == "namespaces",
-                failed=failed,
-                published=self.published.ports if self.published is not None else (),
-            )
+            replace(run, hosts=hosts, unreached=unreached, failed=failed)
+        )
+
+    def unnamed_refusal(self, request: CommandRequest, profile: SandboxProfile, spool: Spool) -> str:
+        """Return the reason why a failed command may have been refused a connection that it does not name."""
+        return tools.sandbox.unnamed_refusal(self._finished_run(request, profile, spool))
+
+    def _finished_run(
+        self, request: CommandRequest, profile: SandboxProfile, spool: Spool
+    ) -> tools.sandbox.SandboxedRun:
+        return tools.sandbox.SandboxedRun(
+            line=request.line,
+            cwd=request.cwd or self.context.cwd,
+            output=spool.tail(tools.sandbox.MAX_SCANNED_CHARS).decode("utf-8", "replace"),
+            profile=profile,
+            private=self.scratch,
+            loopback=self._supervisor is None or self._supervisor.sandbox == "namespaces",
+            published=self.published.ports if self.published is not None else (),
         )
 
     def blocked_access_of(self, job: BackgroundJob) -> BlockedAccess | None:

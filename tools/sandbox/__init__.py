@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
-        "block_detection": "MAX_SCANNED_CHARS SandboxedRun find_blocked_access",
+        "block_detection": "MAX_SCANNED_CHARS SandboxedRun find_blocked_access unnamed_refusal",
         "blocked_access": "BlockedAccess UnblockDecision short_path",
         "command_socket": "CommandHandle LeftProcess SupervisorLost",
         "guards.project_guard": "ProjectGuard project_guard",

@@ -22,7 +22,7 @@ from tools.guarded import git_folders
 from transcripts.patterns import lazy_pattern
 
 from .blocked_access import BlockedAccess
-from .blocked_services import blocked_port, blocked_socket
+from .blocked_services import blocked_port, blocked_socket, possible_ports
 from .profile import SandboxProfile
 
 MAX_SCANNED_CHARS = 64_000  # of an output, from its end
@@ -120,6 +120,22 @@ def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
     if found is None or (found.action == "read" and Path(found.target).name not in run.line):
         found = _refused_host(run, lines) or found  # many programs continue without their settings files
     return replace(found, output="\n".join(last_lines)) if found is not None else None
+
+
+def unnamed_refusal(run: SandboxedRun) -> str:
+    """Return the reason why a failed command may have been refused a connection that it does not name."""
+    if not run.loopback:
+        return ""
+    found = possible_ports(run.output[-MAX_SCANNED_CHARS:].splitlines())
+    ports = [port for port in found if port not in run.published]
+    if not ports:
+        return ""
+    shown = ", ".join(map(str, ports[:8]))
+    return (
+        "connection refused: localhost in the sandbox is not the one outside, where servers listen on"
+        f" {shown}. If the command needs one of them, run it again with the address in its line, such as"
+        f" `COMMAND # localhost:{ports[0]}`, so that the user can allow it"
+    )
 
 
 def forbidden_action(profile: SandboxProfile, path: Path, private: Path | None = None) -> str | None:

@@ -18,14 +18,22 @@ from transcripts.patterns import lazy_pattern
 
 _NOT_CONNECTED = lazy_pattern(
     r"connection refused|\bECONNREFUSED\b|couldn't connect to server|could not connect|can't connect"
-    r"|cannot connect|failed to connect|is the (?:server|docker daemon) running|errno 111|os error 111"
+    r"|cannot connect|failed to connect|connect call failed"
+    r"|is the (?:server|docker daemon) running|errno 111|os error 111"
     r"|\bno response$|network is unreachable|\bENETUNREACH\b",  # the last two with Landlock
     re.IGNORECASE,
 )
+_REFUSED_PORT = lazy_pattern(r"connection refused|\bECONNREFUSED\b|errno 111|os error 111", re.IGNORECASE)
 _LOCAL_PORT = lazy_pattern(
     r"(?:\blocalhost|\b127\.[\d.]+|\[?::1\]?|\b0\.0\.0\.0)\"?'?\)?"
     r"(?:[:#]|,? \(?(?:\([^)]*\), )?(?:TCP )?port )"
     r"\s?(\d{1,5})\b",
+    re.IGNORECASE,
+)
+# As programs and their tracebacks write it: ("localhost", 80), host='localhost', port=80, {port: 80}.
+_LOCAL_ADDRESS = lazy_pattern(
+    r"(?:\blocalhost|\b127\.[\d.]+|::1|\b0\.0\.0\.0)[\"'`]?\)?, ?"
+    r"(?:[\"']?\w{0,9}port[\"']?\s?(?:=>|[=:])\s?)?(\d{1,5})\b",
     re.IGNORECASE,
 )
 _PORT_OPTION = lazy_pattern(r"(?:-p|--port|-P)[ =]?(\d{1,5})\b")
@@ -43,7 +51,7 @@ def blocked_port(line: str, messages: Sequence[str], tables: Sequence[str] | Non
     refusals = [message for message in messages if _NOT_CONNECTED.search(message)]
     is_silent = not any(message.strip() for message in messages)
     listening = None
-    for port in _ports(line, refusals) if refusals or is_silent else ():
+    for port in _ports(line, refusals, messages) if refusals or is_silent else ():
         if listening is None:
             listening = listening_ports(_tables() if tables is None else tables)
         if port in listening:
@@ -51,9 +59,22 @@ def blocked_port(line: str, messages: Sequence[str], tables: Sequence[str] | Non
     return None
 
 
-def _ports(line: str, refusals: Sequence[str]) -> Iterator[int]:
+def possible_ports(messages: Sequence[str], tables: Sequence[str] | None = None) -> list[int]:
+    """Return the ports on which servers listen outside, if a command was refused one that it does not name.
+
+    `ConnectionRefusedError: [Errno 111] Connection refused` is all that many programs print. Ports that the
+    system gives to clients are left out.
+    """
+    if not any(_REFUSED_PORT.search(message) for message in messages):
+        return []
+    return sorted(port for port in listening_ports(_tables() if tables is None else tables) if port < 32_768)
+
+
+def _ports(line: str, refusals: Sequence[str], messages: Sequence[str]) -> Iterator[int]:
     for text in (*refusals, line):
         yield from map(int, _LOCAL_PORT.findall(text))
+    for text in (*refusals, line, *(messages if refusals else ())):
+        yield from map(int, _LOCAL_ADDRESS.findall(text))
     if re.search(r"\blocalhost\b|\b127\.0\.0\.1\b", line):
         yield from map(int, _PORT_OPTION.findall(line))
         yield from (port for name, port in _DEFAULT_PORTS.items() if re.search(rf"\b{name}\b", line))
