@@ -250,7 +250,9 @@ def test_the_facts_with_a_very_common_word_are_estimated_and_found_if_it_is_the_
     assert found(project, "walrus number77", "c")[0] == "c77"
     with open_database(project) as database:
         index = SearchIndex(database)
-        counts = [index.count_with(QueryTerm(word), index.ids_of(["c"])) for word in ("walrus", "77")]
+        counts = [
+            index.count_with(QueryTerm(word), *index.files(["c"]).values()) for word in ("walrus", "77")
+        ]
         assert counts == [100, 1]
 
 
@@ -296,6 +298,18 @@ def test_of_equal_facts_that_of_the_session_about_the_subject_comes_first(projec
         facts = [User(at, NOON + at + ord(sid), (TextBlock(text),)) for at, text in enumerate(texts, 1)]
         write(project, sid, *facts)
     assert found(project, "harbour crowns", limit=2) == ["c8", "d8"]
+
+
+def test_a_fact_with_all_words_comes_before_one_of_a_session_with_many_other_matches(tmp_path: Path) -> None:
+    other = [f"The weather of day {at} is fine." for at in range(40)]
+    answer = "The sluice of the harbour lock was painted by Ona."
+    for sid, texts in (
+        ("c", [*other, answer, *other]),
+        ("d", [*other, *["The harbour lock is old, says Ona."] * 6, "The sluice, the harbour and the lock."]),
+    ):
+        said = (User(at, NOON + ord(sid), (TextBlock(text),)) for at, text in enumerate(texts, 1))
+        write(tmp_path, sid, *said)
+    assert found(tmp_path, "who painted the sluice of the harbour lock", limit=1) == ["c41"]
 
 
 def test_a_prompt_is_ranked_above_output_with_the_same_words(project: Path) -> None:

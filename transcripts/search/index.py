@@ -40,16 +40,11 @@ class SearchIndex:
         """Return about how many facts can be found."""
         return int(self._db.execute("SELECT coalesce(max(id), 0) FROM facts").fetchone()[0])
 
-    def ids_of(self, sids: Collection[str]) -> range:
-        """Return the ids from the first to the last fact of these sessions."""
+    def files(self, sids: Collection[str]) -> dict[int, range]:
+        """Return the ids of the facts of these sessions, by the id of the file."""
         wanted = frozenset(sids)
-        rows = self._db.execute("SELECT sid, lowest, highest FROM files WHERE lowest IS NOT NULL")
-        ends = [end for sid, lowest, highest in rows if sid in wanted for end in (lowest, highest)]
-        return range(min(ends), max(ends) + 1) if ends else range(0)
-
-    def sizes(self) -> dict[int, int]:
-        """Return about how many facts each file has."""
-        return dict(self._db.execute("SELECT id, highest - lowest + 1 FROM files WHERE lowest IS NOT NULL"))
+        rows = self._db.execute("SELECT id, sid, lowest, highest FROM files WHERE lowest IS NOT NULL")
+        return {id: range(lowest, highest + 1) for id, sid, lowest, highest in rows if sid in wanted}
 
     def count_with(self, term: QueryTerm, ids: range) -> int:
         """Count the facts among these that contain a term; beyond MAX_SCORED the number is an estimate."""

@@ -37,9 +37,11 @@ MAX_READ_FOR_NAME = 60  # for a query that is one name
 MIN_RANKED = 100  # facts among which the neighbours of one are looked for
 NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
 # Of each of the best SESSION_FACTS facts of the session; divided by the fourth root of its number of facts,
-# since the more a session has, the more of them match by chance.
+# since the more a session has, the more of them match by chance. The weight is smaller if the best score is
+# more than SESSION_QUERY_SHARE of the weight of all terms: then a single fact answers the query.
 SESSION_WEIGHT = 0.4
 SESSION_FACTS = 4
+SESSION_QUERY_SHARE = 0.7
 SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
 RESULT_WEIGHT = 0.08  # of a result of a call: more often the source than what was said about it
 NAME_WEIGHT = 1.0  # of a fact with the name that was asked for; twice for a result, which shows what it is
@@ -165,19 +167,25 @@ def _ranked(
     name: str,
 ) -> tuple[Found, ...]:
     """Return the best facts; those that contain `name` come first."""
-    ids = index.ids_of(sids)
+    files = index.files(sids)
+    if not files:
+        return ()
+    ids = range(min(each.start for each in files.values()), max(each.stop for each in files.values()))
     counts = _counts(index, terms, ids)
     if not counts:
         return ()
     total = index.count()
     weights = {term: _weight(total, count) for term, count in counts.items()}
+    known = sum(weights.values())
+    unknown = max(0, len(terms) - len(counts)) * _weight(total, 0)
     matcher = Matcher(weights)
     order = {sid: at for at, sid in enumerate(sids)}
-    ranked = _weighed(index, counts, ids, 3 * limit)
+    ranked = index.rank(counts, ids, max(3 * limit, MIN_RANKED))
+    places = _weighed([place for place in ranked if place.file in files], files, known)
     if name:  # those with all of its parts come first
-        whole = {place.id: place for place in index.rank(counts, ids, MAX_READ_FOR_NAME, every=True)}
-        ranked = [*whole.values(), *(place for place in ranked if place.id not in whole)]
-    places = [place for place in ranked if place.sid in order]
+        every = index.rank(counts, ids, MAX_READ_FOR_NAME, every=True)
+        whole = {place.id: place for place in every if place.file in files}
+        places = [*whole.values(), *(place for place in places if place.id not in whole)]
     best = dict[tuple[int, float, str], tuple[Found, Place]]()
     for place in places:
         if len(best) >= max(limit, MAX_READ_FOR_NAME if name else MAX_READ):
@@ -199,8 +207,6 @@ def _ranked(
         key = (fact.seq, fact.ts, text)
         if key not in best or order[one.sid] < order[best[key][0].sid]:
             best[key] = one, place
-    known = sum(weights.values())
-    unknown = max(0, len(terms) - len(counts)) * _weight(total, 0)
     found = list[Found]()
     for one, place in nlargest(limit, best.values(), key=lambda each: _merit(each[0])):
         if isinstance(one.fact, Result):
@@ -210,24 +216,28 @@ def _ranked(
     return tuple(found)
 
 
-def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most: int) -> list[Place]:
-    """Return the best facts by their words, those of their neighbours and those of their session."""
-    ranked = {place.id: place for place in index.rank(counts, ids, max(most, MIN_RANKED))}
+def _weighed(places: Sequence[Place], files: dict[int, range], whole: float) -> list[Place]:
+    """Rank facts by their words, those of their neighbours and those of their session, the best first.
+
+    `files` has the ids of the facts of each session, `whole` is the weight of all terms.
+    """
+    ranked = {place.id: place for place in places}
     scores = dict[int, float]()
     by_session = dict[int, list[float]]()
-    for place in ranked.values():
+    for place in places:
         score = place.score
         for distance, weight in NEIGHBOUR_WEIGHTS.items():
             near = (ranked.get(place.id + step) for step in (-distance, distance))
             score += weight * max((one.score for one in near if one and one.file == place.file), default=0.0)
         scores[place.id] = score
         by_session.setdefault(place.file, []).append(score)
-    sizes = index.sizes()
+    best = max((place.score for place in places), default=0.0)
+    weight = SESSION_WEIGHT * min(1.0, SESSION_QUERY_SHARE * whole / best) if best else 0.0
     extra = {
-        file: SESSION_WEIGHT * sum(nlargest(SESSION_FACTS, each)) / sizes[file] ** 0.25
+        file: weight * sum(nlargest(SESSION_FACTS, each)) / len(files[file]) ** 0.25
         for file, each in by_session.items()
     }
-    weighed = [place._replace(score=scores[place.id] + extra[place.file]) for place in ranked.values()]
+    weighed = [place._replace(score=scores[place.id] + extra[place.file]) for place in places]
     return sorted(weighed, key=lambda place: -place.score)
 
 
