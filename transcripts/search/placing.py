@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from typing import NamedTuple
 
 from .words import QueryTerm, is_unspaced
 
-MAX_MATCHES = 100  # of a term in a text; of later ones only those count that are near a rarer term
+MAX_MATCHES = 2_000  # of a term in a text
+MAX_COMPARED = 100  # matches of a term; the place is a match of one with fewer, if there is any
 SPAN_CHARS = 300  # in which terms belong together
 
 
@@ -32,84 +32,49 @@ class Matcher:
             if len(term.text) > 2 or not term.text.isalpha() or _stands_out(term.text)
         ]
         self._weights = {term.stem: weights[term] for term in placed or weights}
-        # With few terms all are searched for like whole names, so that `task377` finds `task_3_77`.
-        self._joined = {
-            term.stem: re.compile(r"[_.\-]?".join(term.stem))
-            for term in weights
-            if term.stem.isascii() and term.stem.isalnum() and len(weights) <= 4
-        }
-        self._whole = sum(self._weights.values())
-
-    def matches(self, text: str) -> list[tuple[int, str]]:
-        """Return (offset, stem) of each match in order; a short stem must begin a word, or be one."""
-        folded = text.casefold()
-        starts = {stem: list(self._starts(stem, folded)) for stem in self._weights}
-        rare = [start for each in starts.values() if len(each) < MAX_MATCHES for start in each]
-        for stem, each in starts.items():
-            if len(each) == MAX_MATCHES:
-                each += self._later_starts(stem, folded, each[-1], rare)
-        found = sorted((start, stem) for stem, each in starts.items() for start in each)
-        if len(folded) > len(text):
-            ends = list(accumulate(len(char.casefold()) for char in text))
-            found = [(bisect_right(ends, start), stem) for start, stem in found]
-        return found
-
-    def _starts(self, stem: str, folded: str) -> Iterator[int]:
-        """Yield the offsets of a stem in a text; of a name that is not in it verbatim, those of its parts."""
-        spans: Iterable[tuple[int, int]] = _spans(stem, folded)
-        if stem in self._joined and stem not in folded:
-            spans = (match.span() for match in self._joined[stem].finditer(folded))
-        is_free = len(stem) >= 4 or _stands_out(stem)
-        for start, end in islice(spans, MAX_MATCHES):
-            around = (
-                "" if is_free else folded[max(0, start - 1) : start] + folded[end : end + (len(stem) < 3)]
-            )
-            if not any(char.isalnum() and not is_unspaced(char) for char in around):
-                yield start
-
-    def _later_starts(self, stem: str, folded: str, last: int, rare: Iterable[int]) -> set[int]:
-        """Return the offsets of a frequent stem behind `last` that are near one of the offsets `rare`."""
-        found = set[int]()
-        for at in rare:
-            begin = max(last + 1, at - SPAN_CHARS)
-            near = folded[begin : at + SPAN_CHARS]
-            found.update(begin + start for start in self._starts(stem, near))
-        return found
 
     def place(self, text: str) -> Placed:
-        """Find the best term in the narrowest span of SPAN_CHARS with most of the query."""
-        inside = dict.fromkeys(self._weights, 0)
-        placed = self.matches(text)
-        best = total = 0.0
-        narrowest = first = 0
-        span = slice(0)
-        for number, (at, stem) in enumerate(placed, 1):
-            if not inside[stem]:
-                total += self._weights[stem]
-            inside[stem] += 1
-            begins, old = placed[first]
-            while begins < at - SPAN_CHARS or inside[old] > 1:  # too far away, or repeated later
-                inside[old] -= 1
-                total -= 0.0 if inside[old] else self._weights[old]
-                first += 1
-                begins, old = placed[first]
-            gain = total - best
-            if gain > 1e-9 or (gain > -1e-9 and at - begins < narrowest):
-                best = total
-                narrowest = at - begins
-                span = slice(first, number)
-        start, _ = max(placed[span], key=lambda each: self._weights[each[1]], default=(0, ""))
-        share = sum(self._weights[stem] for stem in {stem for _, stem in placed}) / self._whole
+        """Find the match of the rarest term that has most of the other terms near it."""
+        folded = text.casefold()
+        every = {stem: list(islice(_starts(stem, folded), MAX_MATCHES)) for stem in self._weights}
+        starts = {stem: found for stem, found in every.items() if found}
+        if not starts:
+            return Placed(0.0, start=0)
+        rarest = max(starts.items(), key=self._significance)[1]
+        start = max(rarest, key=lambda at: self._surroundings(starts, at))
+        if len(folded) > len(text):
+            start = bisect_right([*accumulate(len(char.casefold()) for char in text)], start)
+        share = sum(self._weights[stem] for stem in starts) / sum(self._weights.values())
         return Placed(share, start=start)
 
+    def _significance(self, found: tuple[str, Sequence[int]]) -> tuple[bool, float, int, int]:
+        """Order terms and their offsets by how well they tell where the query is in the text."""
+        stem, starts = found
+        return len(starts) <= MAX_COMPARED, self._weights[stem], -len(starts), -starts[0]
 
-def _spans(stem: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each verbatim occurrence of a stem in a text."""
-    start = text.find(stem)
+    def _surroundings(self, starts: Mapping[str, Sequence[int]], at: int) -> tuple[float, int]:
+        """Return the significance of the terms near an offset, and how near they are."""
+        distances = {stem: _distance(found, at) for stem, found in starts.items()}
+        near = [stem for stem, distance in distances.items() if distance <= SPAN_CHARS]
+        return sum(self._weights[stem] for stem in near), -max(distances[stem] for stem in near)
+
+
+def _starts(stem: str, folded: str) -> Iterator[int]:
+    """Yield the offsets of a stem in a text; a short one must begin a word, or be one."""
+    is_free = len(stem) >= 4 or _stands_out(stem)
+    start = folded.find(stem)
     while start >= 0:
         end = start + len(stem)
-        yield start, end
-        start = text.find(stem, end)
+        around = "" if is_free else folded[max(0, start - 1) : start] + folded[end : end + (len(stem) < 3)]
+        if not any(char.isalnum() and not is_unspaced(char) for char in around):
+            yield start
+        start = folded.find(stem, end)
+
+
+def _distance(starts: Sequence[int], at: int) -> int:
+    """Return the distance of an offset to the nearest of these."""
+    after = bisect_left(starts, at)
+    return min(abs(at - start) for start in starts[max(0, after - 1) : after + 1])
 
 
 def _stands_out(text: str) -> bool:

@@ -15,6 +15,7 @@ from itertools import accumulate, chain, pairwise
 from unicodedata import normalize
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..patterns import lazy_bytes_pattern, lazy_pattern
 
@@ -56,16 +57,20 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 class QueryTerm(Struct, frozen=True):
-    """A term to search for, in the form of the index; with `is_prefix`, every term that begins with it."""
+    """A term to search for, in the form of the index; with `is_prefix`, every term that begins with it.
+
+    `written`: the form of a joined name in a text, as `task_3_77` for `task377`.
+    """
 
     text: str
     is_prefix: bool = False
+    written: str = ""
 
     @property
     def stem(self) -> str:
         """The beginning of the word without an ending, by which it is found in a text."""
         is_whole = self.is_prefix or len(self.text) < 5 or not self.text.isalpha()
-        return self.text if is_whole else self.text[: max(3, len(self.text) - 3)]
+        return self.written or self.text if is_whole else self.text[: max(3, len(self.text) - 3)]
 
 
 def document_terms(text: str) -> dict[str, int]:
@@ -89,11 +94,14 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
     found = dict[str, QueryTerm]()
     for match in names_in(text):
         terms = name_terms(match[0])
+        written = match[0].casefold()
+        joined = written.replace("_", "").replace("-", "")
         asked_prefix = terms[-1] if terms and text.startswith("*", match.end()) else ""
         for term in terms:
             begins_pair = len(term) == 1 and is_unspaced(term)
             if not begins_pair or not any(other.endswith(term) for other in terms if other != term):
-                found.setdefault(term, QueryTerm(term, is_prefix=begins_pair or term == asked_prefix))
+                made = QueryTerm(term, is_prefix=begins_pair or term == asked_prefix)
+                found.setdefault(term, replace(made, written=written) if term == joined != written else made)
     telling = [term for term in found.values() if term.text not in STOP_WORDS] or list(found.values())
     return tuple(sorted(telling, key=lambda term: -len(term.text))[:MAX_QUERY_TERMS])
 
