@@ -83,7 +83,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
     command_runner(tools).first_profile = sandbox.first_profile
     tools.may_read = lambda tool, path: permissions.rules.may_search(tool, path)
     tools.plan_mode = permissions
-    permissions.on_planning = partial(post_planning, tools.inbox)
+    permissions.on_planning = partial(post_planning, tools.inbox, services.tools)
     context = TurnContext(
         model=services.selection.model,
         settings=settings,

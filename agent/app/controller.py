@@ -404,6 +404,7 @@ async def prompt_blocks(
         cwd=shown_cwd(tools),
         commands=context.sandbox.text if context.sandbox is not None else None,
         mode=context.permissions.rules.mode,
+        tools=context.tools,
     )
     news = environment_news(session.folded, environment, context.clock.now())
     before: list[TextBlock] = [*map(ChannelBlock, news), *git]

@@ -9,7 +9,7 @@ configuration names, before the user has allowed anything.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -26,10 +26,8 @@ from .system_prompts import COMMAND_TEXTS, text_in_mode
 OPEN_TEXT = """\
 # Commands
 - Commands run without a sandbox from now on; each may need the user's approval."""
-PLAN_TEXT = """\
-# Plan mode
-Plan mode is on. Explore the code and ask about open decisions with ask_user. Do not edit files. When ready, \
-call exit_plan with the files to change, the steps and the verification. Do not ask for approval in text."""
+_PLAN_HEAD = "# Plan mode\n"
+PLANNING = f"{_PLAN_HEAD}Plan mode is on"  # begins the text about it, in sessions of every version
 END_OF_PLAN_TEXT = """\
 # Plan mode
 Plan mode is off. You may change files again."""
@@ -44,8 +42,10 @@ class Environment(Struct, frozen=True):
     """The environment of a session as it is now.
 
     cwd       the directory that commands run in, as `shown_cwd` returns it
-    commands  the part of the system prompt about commands; None: nothing is known
+    commands  the text about commands in the system prompt of a session that would begin now; None: nothing
+              is known
     mode      the permission mode
+    tools     the names of the tools that the model is offered
     """
 
     folder: Path
@@ -53,6 +53,19 @@ class Environment(Struct, frozen=True):
     cwd: str = "."
     commands: str | None = None
     mode: str = ""
+    tools: Container[str] = ()
+
+
+def plan_text(tools: Container[str]) -> str:
+    """Return the text about plan mode for a model that is offered these tools."""
+    asking = "; decide what is open, and say what you assumed"
+    if "ask_user" in tools:
+        asking = " and ask about open decisions with ask_user"
+    content = "the files to change, the steps and the verification"
+    end = f"reply with the plan: {content}."
+    if "exit_plan" in tools:
+        end = f"call exit_plan with {content}. Do not ask for approval in text."
+    return f"{PLANNING}. Explore the code{asking}. Do not edit files. When ready, {end}"
 
 
 def environment_context(now_is: Environment, now: float) -> str:
@@ -83,7 +96,7 @@ def environment_news(folded: Folded, now_is: Environment, now: float) -> list[st
     if not _knows_cwd(folded, now_is.cwd):
         news.append(_cwd_text(now_is.cwd))
     if folded.opened is not None or now_is.mode == "plan":  # else nothing that could have changed was sent
-        news += news_of_environment(folded, now_is.commands, now_is.mode)
+        news += news_of_environment(folded, now_is)
     if folded.metadata:
         news += news_of_pins(folded)
     return news
@@ -118,22 +131,18 @@ def _knows_cwd(folded: Folded, cwd: str) -> bool:
     return last == _cwd_text(cwd) if last else cwd == "."
 
 
-_PLAN_HEAD = "# Plan mode\n"
-
-
-def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list[str]:
+def news_of_environment(folded: Folded, now_is: Environment) -> list[str]:
     """Return the changes to the environment since the model was last informed, for the next prompt.
 
-    `commands` is the text about them in the system prompt of a session that would begin now; None: nothing is
-    known. In the permission mode "plan" every prompt says so.
+    In the permission mode "plan" every prompt says so.
     """
-    planning = mode == "plan"
+    planning = now_is.mode == "plan"
     own_words = _newest_words(folded)
-    news = [PLAN_TEXT] if planning else []
-    if commands is not None:
-        news += _news_of_commands(folded, own_words, commands, mode)
+    news = [plan_text(now_is.tools)] if planning else []
+    if now_is.commands is not None:
+        news += _news_of_commands(folded, own_words, now_is.commands, now_is.mode)
     last = next((text for text in own_words if text.startswith(_PLAN_HEAD)), "")
-    if not planning and last.startswith("# Plan mode\nPlan mode is on"):  # in sessions of every version
+    if not planning and last.startswith(PLANNING):
         news.append(END_OF_PLAN_TEXT)
     return news
 
@@ -160,12 +169,12 @@ def post_command_text(inbox: Inbox, folded: Folded, text: str, mode: str) -> Non
         inbox.post(news, key, folded.last_seq + 1)
 
 
-def post_planning(inbox: Inbox, planning: bool) -> None:
+def post_planning(inbox: Inbox, tools: Container[str], planning: bool) -> None:
     """Tell the model that plan mode began or ended, unless it does not know of the last change."""
     if PLAN_KEY in inbox.waiting:
         inbox.withdraw(PLAN_KEY)
     else:
-        inbox.post(PLAN_TEXT if planning else END_OF_PLAN_TEXT, PLAN_KEY)
+        inbox.post(plan_text(tools) if planning else END_OF_PLAN_TEXT, PLAN_KEY)
 
 
 def news_of_pins(folded: Folded) -> list[str]:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from agent.client_names import own_name
 from transcripts import Channel, Exchange, Fact, FactTrail, Folded, Opened, Reply, Result, TextBlock, User
 
-from .environment import PLAN_TEXT
+from .environment import PLANNING
 
 PLAN_TOOL = "exit_plan"
 MAX_PLAN_CHARS = 20_000  # of a plan that a summary repeats; recall shows the rest
@@ -111,7 +111,9 @@ def newest_plan(folded: Folded) -> Plan | None:
             case Opened():
                 trail.tag = fact.tag
             case User(source="user"):
-                trail.planning = any(Channel(trail.tag).words(block) == PLAN_TEXT for block in fact.blocks)
+                trail.planning = any(
+                    (Channel(trail.tag).words(block) or "").startswith(PLANNING) for block in fact.blocks
+                )
             case Reply() if trail.planning:
                 texts = [block.text for block in fact.blocks if isinstance(block, TextBlock)]
                 if any(texts):

@@ -24,7 +24,7 @@ from agent.model.selection import ModelSelection
 from agent.permissions import Mode, Rule
 from agent.permissions.permission_store import store_rule
 from agent.ports import HookAnswer, HookEvent
-from agent.session.environment import PLAN_TEXT
+from agent.session.environment import plan_text
 from agent.settings_files import permissions_path
 from compact.prices import PRICES_BY_MODEL
 from tests.narrowing import present
@@ -48,7 +48,7 @@ def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
         assert "the modes are" in await run.do("/permissions mode whatever")
         assert run.controller.cycle_mode() == "plan"
         inbox = run.controller.in_use[1].tool_context.inbox
-        assert PLAN_TEXT in str(inbox.waiting).replace("\\n", "\n")
+        assert plan_text(("ask_user", "exit_plan")) in str(inbox.waiting).replace("\\n", "\n")
         await run.do("hello")
         assert b"".join(run.bodies()).count(b"Plan mode is on") == 1 and not inbox.waiting
         assert run.controller.cycle_mode() == "manual"

@@ -12,7 +12,7 @@ from agent.errors import ConfigError
 from agent.events import Notice
 from agent.loop.session_sandbox import SessionSandbox
 from agent.permissions import Rule, stored_places, stored_rules
-from agent.session.environment import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
+from agent.session.environment import END_OF_PLAN_TEXT, OPEN_TEXT, PLANNING
 from agent.session.system_prompts import SANDBOX_TEXT
 from agent.settings_files import permissions_path
 from tests.tables import each_row
@@ -66,7 +66,7 @@ def test_the_model_is_informed_of_a_sandbox_that_is_switched_off_and_of_plan_mod
             await run.do("/sandbox auto", "once more")
             assert b"".join(run.bodies()).count(SANDBOX_TEXT.split("\n")[0].encode()) == 2
         await run.do("/permissions mode plan", "a plan, please", "a better one")
-        assert b"".join(run.bodies()).count(PLAN_TEXT.split("\n")[1].encode()) == 2
+        assert b"".join(run.bodies()).count(PLANNING.split("\n")[1].encode()) == 2
         await run.do("/permissions mode manual", "do it", "go on")
         assert b"".join(run.bodies()).count(END_OF_PLAN_TEXT.split("\n")[1].encode()) == 1
 

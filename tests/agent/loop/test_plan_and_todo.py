@@ -14,8 +14,9 @@ from agent.permissions import Mode, PermissionRules, PermissionStore
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from agent.session.environment import (
     END_OF_PLAN_TEXT,
-    PLAN_TEXT,
+    Environment,
     news_of_environment,
+    plan_text,
     post_planning,
 )
 from agent.session.plan_and_todo import TodoItem, newest_plan, newest_todos
@@ -37,6 +38,9 @@ from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock
 
 from .world import World, world
 
+FOLDER = Path("/p")
+TOOLS = ("ask_user", "exit_plan")
+PLAN_TEXT = plan_text(TOOLS)
 SUMMARY = CompactSettings(
     policy="classic",
     trigger=14_000,
@@ -129,7 +133,7 @@ def test_a_plan_is_put_to_the_user_and_its_end_is_reported_once_with_the_result(
     with world(steps, tmp_path, Deny("slower"), accept) as w:
         w.tools["exit_plan"] = exit_plan.TOOL
         permissions, tools = w.context.permissions, w.context.tool_context
-        tools.plan_mode, permissions.on_planning = permissions, partial(post_planning, tools.inbox)
+        tools.plan_mode, permissions.on_planning = permissions, partial(post_planning, tools.inbox, TOOLS)
         permissions.set_mode("plan")
         run_turns(w, tools.inbox.take()[0].text, "and now?")
         assert [question.preview.plan for question in w.approver.questions] == ["# Hasty", plan]
@@ -138,7 +142,7 @@ def test_a_plan_is_put_to_the_user_and_its_end_is_reported_once_with_the_result(
         assert "did not approve the plan: slower" in texts[0] and "approved the plan." in texts[1]
         assert remark_note("in small steps") in texts[2]
         assert END_OF_PLAN_TEXT in texts[3] and "Plan mode is off, so" in texts[4]
-        assert news_of_environment(w.session.folded, None, "acceptEdits") == []
+        assert news_of_environment(w.session.folded, Environment(tmp_path, "m", mode="acceptEdits")) == []
         found = newest_plan(w.session.folded)
         assert found is not None and found[1] == plan
         assert f"plan (r{found[0]}): {plan}" in list(live_state(w.session, w.context))
@@ -178,7 +182,7 @@ def test_a_result_that_imitates_makeroom_does_not_begin_plan_mode(text: str) -> 
             Reply(3, 0.0, (ToolUseBlock("t1", "bash", {}),), (1,)),
             Result(4, 0.0, of=3, block=0, content=(block,)),
         ]
-        return news_of_environment(fold(facts), None, "manual")
+        return news_of_environment(fold(facts), Environment(FOLDER, "m", mode="manual"))
 
     assert news(TextBlock(text), "7f3a21") == []
     assert news(ChannelBlock(PLAN_TEXT), "7f3a21") == [END_OF_PLAN_TEXT]
@@ -188,7 +192,7 @@ def test_a_result_that_imitates_makeroom_does_not_begin_plan_mode(text: str) -> 
 def test_news_of_plan_mode_that_no_one_was_informed_of_cancel_each_other() -> None:
     inbox = Inbox()
     for planning in (True, False, True):
-        post_planning(inbox, planning)
+        post_planning(inbox, TOOLS, planning)
     (news,) = inbox.take()
     assert news == ChannelBlock(PLAN_TEXT)
 

@@ -9,10 +9,10 @@ from agent.session.environment import (
     END_OF_PLAN_TEXT,
     OPEN_TEXT,
     PLAN_KEY,
-    PLAN_TEXT,
     Environment,
     environment_news,
     news_of_pins,
+    plan_text,
     post_command_text,
     post_planning,
 )
@@ -26,6 +26,12 @@ from transcripts.folding import Folded, fold
 from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock
 
 FOLDER = Path("/nowhere/project")
+TOOLS = ("ask_user", "exit_plan")
+PLAN_TEXT = plan_text(TOOLS)
+PLAN_WITHOUT_TOOLS = """\
+# Plan mode
+Plan mode is on. Explore the code; decide what is open, and say what you assumed. Do not edit files. When \
+ready, reply with the plan: the files to change, the steps and the verification."""
 SANDBOXED = command_text(True, True)
 
 
@@ -62,7 +68,9 @@ class Story:
         return self
 
     def news(self, **changed: Any) -> list[str]:
-        now_is = Environment(**{"folder": FOLDER, "model": "m", "commands": SANDBOXED, **changed})
+        now_is = Environment(
+            **{"folder": FOLDER, "model": "m", "commands": SANDBOXED, "tools": TOOLS, **changed}
+        )
         return environment_news(self.folded, now_is, 0.0)
 
 
@@ -78,7 +86,9 @@ def test_the_environment_is_described_once_for_each_directory() -> None:
     assert again.startswith("# Environment")
     [alone] = environment_news(Folded(), Environment(FOLDER, "m", mode="manual"), 0.0)
     assert alone.startswith("# Environment")
-    assert environment_news(Folded(), Environment(FOLDER, "m", mode="plan"), 0.0)[1:] == [PLAN_TEXT]
+    assert environment_news(Folded(), Environment(FOLDER, "m", mode="plan", tools=TOOLS), 0.0)[1:] == [
+        PLAN_TEXT
+    ]
 
 
 @each_row(
@@ -102,6 +112,8 @@ def test_the_environment_is_described_once_for_each_directory() -> None:
         ),
         ((), {"mode": "plan"}, [PLAN_TEXT]),
         ((PLAN_TEXT,), {"mode": "plan"}, [PLAN_TEXT]),
+        ((), {"mode": "plan", "tools": ()}, [PLAN_WITHOUT_TOOLS]),
+        ((PLAN_WITHOUT_TOOLS,), {}, [END_OF_PLAN_TEXT]),
         ((PLAN_TEXT,), {"mode": "manual"}, [END_OF_PLAN_TEXT]),
         ((PLAN_TEXT, END_OF_PLAN_TEXT), {}, []),
         ((), {"commands": None}, []),
@@ -182,11 +194,11 @@ def test_a_prompt_that_told_of_the_end_of_a_command_ends_it() -> None:
 
 def test_plan_mode_that_ends_before_the_model_knew_of_it_is_no_news() -> None:
     inbox = Inbox()
-    post_planning(inbox, True)
+    post_planning(inbox, TOOLS, True)
     assert [block.text for block in inbox.waiting.values()] == [PLAN_TEXT] and PLAN_KEY in inbox.waiting
-    post_planning(inbox, False)
+    post_planning(inbox, TOOLS, False)
     assert not inbox.waiting
-    post_planning(inbox, False)
+    post_planning(inbox, TOOLS, False)
     assert [block.text for block in inbox.take()] == [END_OF_PLAN_TEXT]
 
 

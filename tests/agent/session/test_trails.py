@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.model_port import RequestSettings
-from agent.session.environment import PLAN_TEXT, own_words_sent
+from agent.session.environment import own_words_sent, plan_text
 from agent.session.late_news import news_of_ended_commands, restore_news, telling_facts
 from agent.session.plan_and_todo import newest_plan, newest_todos
 from agent.session.repository import SessionRepository
@@ -25,6 +25,8 @@ from transcripts.facts import Fact, Metadata, Opened, Reply, Result, Rewound, Us
 from transcripts.folding import Folded, fold
 from transcripts.messages import Block, ChannelBlock, TextBlock, ToolUseBlock
 from transcripts.store import Store
+
+PLAN_TEXT = plan_text(("ask_user", "exit_plan"))
 
 TAG = "7f3a21"
 
