@@ -50,8 +50,8 @@ class RestoreStep(Struct, frozen=True):
     removed: int
     changed_since: bool
     target: PathState
-    folder: bool = False
-    interrupted: bool = False
+    folder: bool
+    interrupted: bool
 
     @property
     def title(self) -> str:
@@ -178,6 +178,7 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
         removed=0,
         changed_since=changed_since,
         target=target,
+        folder={target.kind, now.kind} <= {"dir", "none"},
         interrupted=interrupted,
     )
     if not target.restorable or (new is None and target.value not in store.large):
@@ -189,8 +190,7 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
     elif (now.kind, now.value) == (target.kind, target.value):
         action = "mode"
     added, removed = line_counts(old, new) if new is not None else (0, 0)
-    folder = {target.kind, now.kind} <= {"dir", "none"}
-    return replace(step, action=action, added=added, removed=removed, folder=folder)
+    return replace(step, action=action, added=added, removed=removed)
 
 
 def _is_locked(path: Path) -> bool:

@@ -112,20 +112,17 @@ class ProjectSnapshot(Struct):
 
     def changed_since(self, before: ProjectSnapshot) -> set[str]:
         """Return the paths whose states differ, without comparing those that are the same object."""
-        found = {
-            name
-            for name, state in self.states.items()
-            if (old := before.known(name)) is not state and old != state
-        }
-        removed = [name for name in before.states if name not in self]
-        if self.in_git is not before.in_git:
-            removed += [name for name in before.in_git.keys() - self.in_git.keys() if name not in self.states]
+        found: set[str] = set()
+        for now, then in ((self.states, before.states), (self.in_git, before.in_git)):
+            if now is then:
+                continue
             found |= {
                 name
-                for name, state in self.in_git.items()
+                for name, state in now.items()
                 if (old := before.known(name)) is not state and old != state
             }
-        return found.union(removed)
+            found |= {name for name in then.keys() - now.keys() if name not in self}
+        return found
 
     def known(self, path: str) -> PathState | None:
         """Return the state of a path that the scan found."""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.checkpoints.git_operation import operation_files, write_operation
+from agent.checkpoints.git_operation import Operation, operation_files, write_operation
+from tests.tables import each_row
 from tools.search import GitFailed
 
 
@@ -29,8 +30,30 @@ def test_links_pipes_and_devices_are_not_read(git: Path) -> None:
     os.mkfifo(git / "BISECT_LOG")
     (git / "sequencer").mkdir()
     os.mkfifo(git / "sequencer" / "todo")
+    (git / "sequencer" / "todo.lock").write_text("of another git")
     (git / "sequencer" / "head").symlink_to("../../../outside/git-rebase-todo")
     assert operation_files(git.parent) == {"MERGE_MSG": "a message"}
+
+
+@each_row(
+    ("file", "branch", "kind", "moves_head"),
+    [
+        ("BISECT_START", "", "bisect", True),
+        ("BISECT_START", "refs/heads/main", "bisect", False),
+        ("rebase-merge/done", "", "rebase", True),
+        ("rebase-apply/patch", "", "rebase", True),
+        ("rebase-apply/applying", "", "am", True),
+        ("rebase-apply/applying", "refs/heads/main", "am", False),
+        ("MERGE_HEAD", "", "merge", False),
+        ("CHERRY_PICK_HEAD", "", "cherry-pick", False),
+        ("MERGE_MSG", "", "", False),
+    ],
+)
+def test_operations_that_check_out_commits_move_head(
+    file: str, branch: str, kind: str, moves_head: bool
+) -> None:
+    operation = Operation({file: ""}, commit="8d1c", branch=branch, tree="", conflicts="")
+    assert (operation.kind, operation.moves_head) == (kind, moves_head)
 
 
 def test_files_without_an_end_are_refused(git: Path) -> None:

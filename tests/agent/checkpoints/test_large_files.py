@@ -133,6 +133,19 @@ def test_a_file_above_the_limit_is_named_in_the_warning(root: Path, seq: Seq) ->
     assert copies(root) == []
 
 
+def test_each_gap_in_coverage_is_warned_of_once_and_the_larger_one_after_it(root: Path, seq: Seq) -> None:
+    recording = Checkpoints(root, "s1", seq).recording
+    recording.unread = 3
+    recording.unkept = ["a"]
+    assert "3 of its files are not in the checkpoint yet" in recording.take_warning()
+    assert recording.take_warning() == ""
+    recording.unread = 0
+    assert recording.take_warning() == ""
+    recording.complete = False
+    assert "too large for checkpoints" in recording.take_warning()
+    assert recording.take_warning() == ""
+
+
 def test_a_file_that_takes_too_long_to_copy_is_given_up_and_named(root: Path, seq: Seq) -> None:
     readings = iter(range(10**6))
     limits = SnapshotLimits(max_seconds=10**6, max_reading_seconds=30)
