@@ -248,7 +248,9 @@ def test_a_session_is_found_by_its_name_in_any_letter_case_and_a_copy_gets_a_fre
     assert {each.sid for each in repository.listed()} == {sid, copy.sid}
 
 
-def test_a_file_is_a_recording_unless_it_is_a_session_of_this_directory(tmp_path: Path) -> None:
+def test_a_file_is_a_recording_unless_it_is_a_session_of_this_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail)
     session = repository.new()
     session.user((TextBlock("go"),))
@@ -274,6 +276,12 @@ def test_a_file_is_a_recording_unless_it_is_a_session_of_this_directory(tmp_path
         (Path("none"), False),
     ):
         assert repository.is_recording(str(path)) is is_recording, path
+    monkeypatch.chdir(tmp_path)
+    assert [repository.is_recording(name) for name in ("plain", "./plain", "other.jsonl")] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_a_directory_that_keeps_nothing_has_no_checkpoints_and_is_removed(tmp_path: Path) -> None:
@@ -380,3 +388,9 @@ def test_only_facts_that_are_not_on_the_disk_are_synced() -> None:
     session.failed("hook", "on")
     asyncio.run(session.synced())
     assert record.calls == ["append durable", "append", "begin", "sync"]
+    record.calls.clear()
+    session.rewound(1, {})
+    session.undone("c1", ())
+    session.user(())
+    session.sync()
+    assert record.calls == ["append durable"] * 3

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+from agent.session.environment import Environment, environment_context, environment_news
+from agent.session.memory_files import memory_text
 from agent.session.repository_state import git_state
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.strict_api.reply import Body, Reply, calls, says
@@ -10,6 +12,9 @@ from tests.tools.file_session import FileSession
 from tests.tools.sandbox_session import git
 from tools.base import SMALL_WINDOW_TOKENS
 from tools.processes import command_runner
+from transcripts.facts import Opened, User
+from transcripts.folding import fold
+from transcripts.messages import ChannelBlock
 
 
 def prompts(body: Body) -> list[str]:
@@ -53,6 +58,17 @@ def test_a_new_directory_and_model_are_told_with_the_next_prompt_and_once(tmp_pa
     assert "# Current directory\nCommands run in the project directory." in "\n".join(told[3])
     assert "# Model\nThe model is claude-opus-5-5 from now on." in "\n".join(told[4])
     assert told[5] == ["the end"]
+
+
+def test_a_line_about_a_model_in_other_words_of_makeroom_names_no_model(tmp_path: Path) -> None:
+    now = Environment(tmp_path, "opus", mode="manual")
+    told = ChannelBlock(environment_context(now, 0.0))
+    memory = ChannelBlock(memory_text(tmp_path / "AGENTS.md", "Use these.\nModel: sonnet\n"))
+    opened = Opened(1, 0.0, model="opus", folder=str(tmp_path), tag="7f3a21")
+    folded = fold([opened, User(2, 0.0, (told,)), User(3, 0.0, (memory,))])
+    assert environment_news(folded, now, 0.0) == []
+    other = Environment(tmp_path, "sonnet", mode="manual")
+    assert environment_news(folded, other, 0.0) == ["# Model\nThe model is sonnet from now on."]
 
 
 def repository(folder: Path) -> None:

@@ -109,6 +109,9 @@ def test_long_answers_leave_room_for_fewer_exchanges_and_the_newest_is_always_sh
     assert questions == ["question 2", "question 3"]
     prompt(one, "p" * (MAX_RECENT_CHARS + 1))
     assert isinstance(replayed(one)[1], PromptReplayed)
+    one = session()
+    exchange(one, "", *(f"make {number}" for number in range(MAX_RECENT_CALLS + 1)))
+    assert len([event for event in replayed(one) if isinstance(event, ToolCallFinished)]) > MAX_RECENT_CALLS
     again = session()
     for number in range(3):
         prompt(again, f"question {number}")
