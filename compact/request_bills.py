@@ -143,6 +143,7 @@ class _Progress(Struct):
     changes_before_summary: list[Fact] = []
     unused: Mapping[object, str] = {}  # why a summary is not used, by the seq of its request
     before: _Sent | None = None
+    longest: int = 0  # tokens of the longest prompt so far
     caches: set[str] = set()  # the models of which a request read or wrote an entry
     changes: list[Fact] = []
     added: int = 0  # our count of the facts since the request before that the next prompt contains
@@ -227,6 +228,7 @@ def _bill(now: _Progress, sent: _Sent, lifetime_s: float, fact: Fact) -> Request
         is_summary=is_summary,
         unused=now.unused.get(fact.about.get("asked"), "") if isinstance(fact, Metadata) else "",
     )
+    now.longest = max(now.longest, usage.prompt)
     if not is_summary:
         now.changes = []
         now.added = 0
@@ -237,7 +239,10 @@ def _bill(now: _Progress, sent: _Sent, lifetime_s: float, fact: Fact) -> Request
 
 
 def _sent_before(now: _Progress, before: _Sent, sent: _Sent, changes: Sequence[Fact]) -> int:
-    """Return the tokens of a request that were not read, although the one before contained them."""
+    """Return the tokens of a request that were not read, although an earlier one contained them.
+
+    What a compaction had hidden from the one before and an undo shows again was in an earlier one.
+    """
     prompt = sent.usage.prompt
     rest = prompt - sent.usage.cache_read
     common = min(before.usage.prompt, prompt)
@@ -245,13 +250,14 @@ def _sent_before(now: _Progress, before: _Sent, sent: _Sent, changes: Sequence[F
         return max(0, common - sent.usage.cache_read)
     raw = sent.asked.raw if sent.asked is not None else 0
     new = round(now.added * (prompt / raw if raw else 1.0))
-    return min(max(0, rest - new), before.usage.prompt)
+    is_undone = any(isinstance(each, Undone) for each in changes)
+    return min(max(0, rest - new), now.longest if is_undone else before.usage.prompt)
 
 
 def _reason(
     now: _Progress, before: _Sent, sent: _Sent, changes: Sequence[Fact], lifetime_s: float
 ) -> BilledAgain:
-    """Return the reason why a request did not find what the one before contained."""
+    """Return the reason why a request did not find what an earlier one contained."""
     is_short = before.usage.prompt < MIN_CACHED_TOKENS
     instructed = before.instructed
     holds = {

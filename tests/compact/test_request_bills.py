@@ -100,6 +100,17 @@ def test_an_edit_explains_the_rewrite_behind_it_and_the_api_agrees():
     assert bill.reason is BilledAgain.EDIT and bill.changes == ("c6",) and bill.agrees is True
 
 
+def test_what_an_undone_compaction_had_hidden_is_billed_again_and_not_new():
+    requests = sent_once()
+    made = requests.add(Compacted, "ledger", "auto", (Fold(4, 5, (TextBlock("x"),)),))
+    requests.send(written=5_000, raw=5_000)
+    requests.add(Undone, made.id, made.edits)
+    requests.send(written=22_010, raw=22_010)
+    bill = requests.last
+    assert (bill.new, bill.again, bill.reason) == (2_010, 20_000, BilledAgain.EDIT)
+    assert bill.changes == (f"undone {made.id}",)
+
+
 def test_few_tokens_have_a_reason_too():
     requests = sent_once()
     requests.send(read=19_600, written=1_410)
