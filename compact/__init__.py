@@ -53,7 +53,7 @@ __getattr__ = lazy_door(
         "report": "COLD_RETURN propose",
         "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill",
         "restoring": "FileTouch NeededText PutBackRules",
-        "server_cache": "learned_prices",
+        "server_cache": "describe_server_cache learned_prices",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",
         "shown_blocks": "ShownBlock",
         "situation": (

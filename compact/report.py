@@ -74,6 +74,8 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: in
     asked = situation.folded.last_request
     changed = _first_changed(view, edits)
     freed = situation.tokens - after
+    if not situation.prices.caching:
+        return RewriteBill(0, rewritten=after, freed=freed)  # every request is billed whole
     if changed is None or (asked is not None and view[changed].first > asked.seq):
         return RewriteBill(after, rewritten=0, freed=freed)  # nothing that changes was ever sent
     since = situation.now - situation.settings.cache_ttl_s

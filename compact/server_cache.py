@@ -136,6 +136,16 @@ def server_cache(folded: Folded) -> ServerCache:
     return ServerCache.UNKNOWN if found is None else found.kind
 
 
+def describe_server_cache(folded: Folded) -> str:
+    """Describe what the server caches for the current model, by its replies so far."""
+    return {
+        ServerCache.UNKNOWN: "not known until the server has answered",
+        ServerCache.NEVER: "none: the server reports no cached tokens, so older text is cleared sooner",
+        ServerCache.AUTOMATIC: "automatic: the server caches what repeats, at no extra cost",
+        ServerCache.PREFIX: "up to the breakpoints that makeroom sets",
+    }[server_cache(folded)]
+
+
 def learned_prices(folded: Folded, prices: Prices) -> Prices:
     """Return the prices to plan with: those of the list, corrected by how the server caches."""
     match server_cache(folded):

@@ -17,7 +17,7 @@ from agent.keys import with_keys
 from agent.loop import OTHER_MODEL, show_cold_cost, tokens_when_cold
 from agent.permissions import MODES, SESSION_ORIGIN, PermissionStore, Rule, explain_line, parse_rules
 from agent.settings_files import typed_value, write_setting
-from compact import CompactSettings
+from compact import CompactSettings, describe_server_cache
 from tools.access import command_access
 from tools.base import ToolError
 from transcripts.secrets import mask
@@ -88,6 +88,11 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
         f"mode        {context.permissions.rules.mode}",
         *([f"sandbox     {context.sandbox.line}"] if context.sandbox is not None else ()),
         f"policy      {context.compaction.settings.policy}",
+        *(
+            []
+            if context.compaction.cuts_silently
+            else [f"cache       {describe_server_cache(session.folded)}"]
+        ),
         f"settings    {shown_settings_path(controller.setup.config)}",
     ]
     return CommandOutput("\n".join(lines))

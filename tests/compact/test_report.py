@@ -40,6 +40,18 @@ def test_what_came_is_what_the_next_request_could_not_read_from_the_cache():
     assert came == round((1.25 * usage.cache_written + 7) * 3 / 1_000_000, 3)
 
 
+def test_where_nothing_is_cached_the_whole_next_request_is_the_predicted_cost():
+    world = World(CompactSettings(), window=40_000)
+    world.prices = Prices(read=1.0, write=1.0)
+    world.user("begin")
+    for at in range(12):
+        world.call("bash", "line " * 1_000, command=f"make part{at}")
+    (proposal,) = world.compact("manual").proposals
+    report = proposal.report
+    assert report["predicted_cost_usd"] == round(world.prices.dollars(report["after"]), 6)
+    assert (report["extra_cost_usd"], report["pays_back_calls"]) == (0.0, 0)
+
+
 def test_no_dollars_are_shown_for_a_model_whose_price_is_unknown():
     world = World(CompactSettings(), window=40_000)
     world.prices = Prices(is_guess=True)

@@ -27,6 +27,7 @@ from agent.ports import HookAnswer, HookEvent
 from agent.session.environment import plan_text
 from agent.settings_files import permissions_path
 from compact.prices import PRICES_BY_MODEL
+from compact.server_cache import MIN_MISSES
 from tests.narrowing import present
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault, parse_fault
@@ -535,6 +536,19 @@ def test_the_status_names_the_window_and_where_its_size_comes_from(tmp_path: Pat
         assert "tokens (assumed, set it with --context-window)" in await run.do("/status")
 
     run_controller(tmp_path, work, context_window=50_000, window_flag="--sample")
+
+
+def test_the_status_says_what_the_server_was_seen_to_cache(tmp_path: Path) -> None:
+    def uncached(body: dict[str, Any]) -> Any:
+        cached = dict.fromkeys(("cache_read_input_tokens", "cache_creation_input_tokens"), 0)
+        return Answer([says("yes")], usage={"input_tokens": 9_000, **cached})
+
+    async def work(run: ControllerRun) -> None:
+        assert "cache       not known until the server has answered" in await run.do("/status")
+        await run.do(*["go on"] * (MIN_MISSES + 1))
+        assert "cache       none: the server reports no cached tokens" in await run.do("/status")
+
+    run_controller(tmp_path, work, respond=uncached)
 
 
 def test_a_model_that_retires_soon_is_reported_at_the_start(tmp_path: Path) -> None:
