@@ -204,6 +204,13 @@ def delete_or_leave(state: ReplState) -> None:
         state.leave(0)
 
 
+def move_to_background(state: ReplState) -> None:
+    """Move the running command to the background (Ctrl-B); a second press at once is a habit from tmux."""
+    if not state.status_hint.shows("background"):
+        state.queue.add_command("/background")
+        state.status_hint.show("background", "Moving to the background", seconds=1.0)
+
+
 def toggle_full(state: ReplState) -> None:
     """Print the turn's outputs again in full and show later ones in full, or in short again (Ctrl-O).
 

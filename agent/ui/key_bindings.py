@@ -32,6 +32,7 @@ from .key_actions import (
     hint_at_answers,
     interrupt_or_clear,
     move_row,
+    move_to_background,
     open_editor,
     print_question,
     stash,
@@ -137,7 +138,7 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
     bind("interrupt", ~is_searching, lambda: interrupt_or_clear(state))
     bindings.add("<sigint>")(lambda event: interrupt_or_clear(state))
     in_foreground = Condition(lambda: state.has_view and state.view.live_view.runs_command)
-    bind("background", idle & in_foreground, lambda: state.queue.add_command("/background"))
+    bind("background", idle & in_foreground, lambda: move_to_background(state))
     lines = {f"/{name}": state.keymap.keys[name] for name in ("tasks", "model", "effort")}
     for line, sequences in {**lines, **state.keymap.commands}.items():
         for keys in sequences:

@@ -204,7 +204,7 @@ def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
 def is_look(event: events.ToolCallFinished) -> bool:
     """Return whether the call only read or searched, for which one line is enough."""
     is_reading = tool_kind(event.name) in ("reads", "searches")
-    return is_reading and not event.result.error and not event.denied
+    return is_reading and not event.result.error and not event.denied and not event.result.remarks
 
 
 def render_looks(looks: Sequence[events.ToolCallFinished], ctx: RenderContext) -> str:
@@ -268,7 +268,16 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
         body = _shortened(event, inner)
         summary = _result_summary(event, nothing="" if body else "no output")
         body += inner.wrapped("dim", summary) if summary else []
-    return below_title(body, ctx)
+    return below_title([*body, *_remark_rows(event, inner)], ctx)
+
+
+def _remark_rows(event: events.ToolCallFinished, ctx: RenderContext) -> Iterator[str]:
+    """Draw what the user said with an answer to a question; a denial's own text has the reason already."""
+    shown = str(event.result.human.get("text", "")) if event.denied else ""
+    for question, words in event.result.remarks:
+        if words not in shown:
+            about = f" about {one_line(question)}" if question else ""
+            yield from ctx.wrapped("dim", f"You said{about}: {one_line(words)}")
 
 
 def below_title(rows: Sequence[str], ctx: RenderContext) -> list[str]:

@@ -347,6 +347,24 @@ def test_of_a_failed_call_the_reason_is_shown_and_not_what_was_put_back() -> Non
     assert shown.endswith("  ⎿  File not found.")
 
 
+def test_words_of_the_user_with_an_approval_are_shown_once() -> None:
+    ctx = RenderContext(80, Theme(False, False))
+    said = Result.about_remarks(("", "only\x1b once"))
+    inner = Result.about_remarks(("explore: bash ls", "only once"))
+    denied = {"text": "You denied this call: only\x1b once"}
+    for name, human, about, rows in (
+        ("bash", {"text": "done"}, said, ["  ⎿  done", "     You said: only␛ once"]),
+        ("edit", {"diff": "@@ -1 +1 @@\n-a\n+b\n", "note": "+1 -1"}, said, ["     You said: only␛ once"]),
+        ("read", {"note": "2 lines"}, said, ["  ⎿  2 lines", "     You said: only␛ once"]),
+        ("task", {"note": "2 calls"}, inner, ["     You said about explore: bash ls: only once"]),
+        ("bash", denied, said, ["  ⎿  You denied this call: only␛ once"]),
+    ):
+        result = Result(2, 0.0, 1, 0, (TextBlock("x"),), human=human, about=about, error=human is denied)
+        event = events.ToolCallFinished(1, 0, name, "it", result, 0.1, denied=human is denied)
+        drawn = render_event(event, ctx).split("\n")[1:]
+        assert drawn[-len(rows) :] == rows and str(drawn).count("once") == 1, name
+
+
 @each_row("columns", [40, 79, 80, 100])
 def test_a_row_that_ends_at_the_edge_of_a_wider_screen_shows_its_end(columns: int) -> None:
     text = f"tests/test_a.py ..{'[100%]':>62}"
