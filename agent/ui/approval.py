@@ -58,6 +58,7 @@ class ApprovalPanel(Struct):
     plan_above: bool = False  # whether the plan in question was printed above it
     body: list[str] = field(default_factory=list)
     columns: int = 0  # width that the body was drawn for
+    fitted: bool = True  # whether all of the body was on the screen so far
     end_seen: bool = False  # whether the last row of the body was on the screen
 
     @property
@@ -271,7 +272,6 @@ def full_question(question: PermissionQuestion, ctx: RenderContext) -> list[str]
 def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[str]:
     """Draw the question in at most `rows` lines, which always include the choices."""
     question = panel.question
-    is_new = panel.columns == 0
     if panel.columns != ctx.columns:  # new, or the terminal was resized
         before = panel.body
         panel.body = [] if panel.plan_above else question_body(question, ctx)
@@ -290,8 +290,9 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
     if room < len(panel.body) <= room + air:  # the whole body is worth more than the blank lines
         room += air
         air = 0
-    if is_new and len(panel.body) > room:
+    if panel.fitted and len(panel.body) > room:
         panel.scroll = _first_change(panel.body)
+        panel.fitted = False
     last_page = len(panel.body) - room + 1 if len(panel.body) > room else 0  # one row shows the position
     panel.scroll = min(panel.scroll, last_page)
     shown = panel.body[panel.scroll : panel.scroll + room]

@@ -475,6 +475,16 @@ def test_in_other_columns_a_question_continues_with_the_line_that_was_first(firs
     assert any(row.endswith("old") for row in drawn)
 
 
+def test_in_a_terminal_that_became_too_small_the_change_is_shown_and_not_what_is_before_it():
+    diff = "@@ -1,12 +1,12 @@\n" + "".join([*LINES[:7], "-old\n", "+new\n", *LINES[8:12]])
+    for second in ((120, 12), (40, 15)):
+        panel, drawn = resized(diff, (120, 40), second)
+        assert any(row.endswith("- old") for row in drawn), second
+        panel.scroll = 0  # by the user
+        again = draw_approval(panel, RenderContext(second[0], Theme(False, False)), second[1] - 1)
+        assert not any(row.endswith("- old") for row in again)
+
+
 def test_all_of_a_change_is_worth_more_than_air_around_it():
     asked = question(tool="edit", title="a.py", preview=Preview(diff=f"@@ -1,11 +1,11 @@\n{LONG_EDIT}"))
 
