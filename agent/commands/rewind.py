@@ -39,6 +39,7 @@ from .table import usage_of
 
 SCOPES = ("conversation", "files", "both")
 _THEIRS_OR_KEEP = "add `theirs` to restore such files as well, or `keep` to leave them as they are"
+_BY_UNSEEN = "by an interrupted or background command"
 MAX_LISTED_STEPS = 200
 MAX_PROMPT_TITLE_CHARS = 400  # of a prompt in a list
 ACTION_LABELS: dict[Action, str] = {
@@ -252,10 +253,9 @@ def _changed_files_menu(plan: RewindPlan) -> Menu:
 
 def _changed_outside(plan: RewindPlan) -> str:
     count = plan.changed_since
-    verb = "has" if count == 1 else "have"
-    if any(step.interrupted for step in plan.files):
-        verb = "may have"
-    return f"{pluralize(count, 'file')} {verb} been changed outside this session since"
+    verb = "was" if count == 1 else "were"
+    by = f"{_BY_UNSEEN}, or " if any(step.interrupted for step in plan.files) else ""
+    return f"{pluralize(count, 'file')} {verb} changed {by}outside this session since"
 
 
 def _described_plan(controller: Controller, plan: RewindPlan) -> CommandOutput:
@@ -272,7 +272,7 @@ def _step_line(step: RestoreStep | RefStep) -> str:
         counts = f"  +{step.added} -{step.removed}" if step.added or step.removed else "  "
     mark = ""
     if isinstance(step, RestoreStep) and step.interrupted:
-        mark = "  (changed by an interrupted or background command, or outside this session since)"
+        mark = f"  (changed {_BY_UNSEEN}, or outside this session since)"
     elif step.changed_since:
         mark = "  (changed outside this session since)"
     return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.title)}{counts}{mark}"

@@ -273,7 +273,7 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
 
 def _remark_rows(event: events.ToolCallFinished, ctx: RenderContext) -> Iterator[str]:
     """Draw what the user said with an answer to a question; a denial's own text has the reason already."""
-    shown = str(event.result.human.get("text", "")) if event.denied else ""
+    shown = (event.result.human.text or "") if event.denied else ""
     for question, words in event.result.remarks:
         if words not in shown:
             about = f" about {one_line(question)}" if question else ""

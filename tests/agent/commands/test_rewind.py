@@ -176,7 +176,7 @@ def test_the_prompt_stays_until_it_is_said_what_becomes_of_others_changes(tmp_pa
         await run.do("replace old by new in a.py")
         (tmp_path / "a.py").write_text("mine\n", "utf-8")
         told = await run.do("/rewind 1 both yes")
-        assert "nothing was rewound: 1 file has been changed outside this session" in told
+        assert "nothing was rewound: 1 file was changed outside this session" in told
         assert "add `theirs`" in told and prompts(run) == 1
         assert "unknown word 'foo'" in await run.do("/rewind 1 foo")
         await run.do("/rewind 1 both yes keep")
@@ -247,7 +247,7 @@ def test_what_others_changed_stays_unless_it_is_asked_for(tmp_path: Path) -> Non
         assert (tmp_path / "a.py").read_text("utf-8") == "print('old')\n"
 
     menus = rewound(tmp_path, "2", "both", "keep", after=kept).menus
-    assert menus[2].title == "1 file has been changed outside this session since"
+    assert menus[2].title == "1 file was changed outside this session since"
 
 
 def test_what_others_changed_is_restored_as_well_on_request(tmp_path: Path) -> None:
