@@ -84,7 +84,8 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
     by_repository: dict[str, list[RefChange]] = {}
     for change in checkpoints.log.refs:
         if change.seq >= to_seq:
-            by_repository.setdefault(change.repository, []).append(change)
+            name = _repository_of(change, keeper.root)
+            by_repository.setdefault(name, []).append(replace(change, repository=name))
     steps: list[RefStep] = []
     checked_out: dict[str, _CheckedOut] = {}
     for name, changes in sorted(by_repository.items()):
@@ -104,6 +105,14 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
         except GitFailed as error:
             keeper.unkept[name] = str(error)
     return list(_fitting(steps, checked_out))
+
+
+def _repository_of(change: RefChange, root: Path) -> str:
+    """Return the name of the repository in which a change is restored: for a HEAD, its own worktree."""
+    tree = Path(change.note)
+    if change.name == "HEAD" and tree != root and tree.is_relative_to(root) and (tree / ".git").exists():
+        return str(tree.relative_to(root))
+    return change.repository
 
 
 def _with_lost_lines(
@@ -216,11 +225,16 @@ async def _steps(
     data = state.operation(repository.top).encode()
     opened = sha256(data).hexdigest() if data else ""
     possible = [step for key in first for step in _possible(first[key], last[key], state, head, opened)]
+    back: list[RefStep] = []
+    moved = last.get((repository.name, "HEAD", str(repository.top)))
+    if moved is not None and not head.branch:
+        back = list(_moved_back(first[moved.key], moved, head))
+        possible += back
     # Commits that a branch still has, or any ref if no branch had them, are not lost.
     pairs = {
         step: (step.target, step.now, step.name)
         for step in possible
-        if step.name.startswith(RECOVERED) or (step.now and step.name.startswith(_GROWING))
+        if step.name.startswith(RECOVERED) or (step.now and (step.name.startswith(_GROWING) or step in back))
     }
     contained: set[RefStep] = set()
     if pairs:
@@ -280,6 +294,19 @@ def _checkout(first: RefChange, last: RefChange, head: Head) -> Iterator[RefStep
             now=head.commit,
             changed_since=head.branch != last.note.partition(" ")[2],
             note=branch,
+        )
+
+
+def _moved_back(first: RefChange, last: RefChange, head: Head) -> Iterator[RefStep]:
+    """Yield the step that moves a HEAD on no branch to its former commit; nothing is checked out."""
+    if first.before not in ("", head.commit):
+        yield RefStep(
+            first.repository,
+            name="HEAD",
+            action="restore",
+            target=first.before,
+            now=head.commit,
+            changed_since=head.commit != last.after,
         )
 
 

@@ -486,6 +486,31 @@ def test_a_commit_that_no_branch_had_gets_one(repository: Path, checkpoints: Che
     assert sh(repository, "git symbolic-ref HEAD") == "refs/heads/topic"
 
 
+def test_a_head_on_no_branch_moves_back_unless_commits_were_added(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    """In a worktree too, which is a repository of its own to the plan."""
+    sh(repository, "git worktree add -q --detach inner; git reset -q --hard; git checkout -q --detach")
+    for tree in (".", "inner"):
+        sh(repository, f"cd {tree}; git commit -q --allow-empty -m lost; echo i >i; git add i")
+    show = "for d in . inner; do git -C $d rev-parse HEAD; git -C $d branch; git -C $d ls-files; done"
+    before = sh(repository, show)
+    run(checkpoints, git, "-C inner reset -q --hard HEAD~1", "reset -q --hard HEAD~1", *PRUNE)
+    titles = {step.title for step in planned_refs(checkpoints, git) if step.name == "HEAD"}
+    assert len(titles) == 2 and any(title.endswith("of inner") for title in titles)
+    assert rewind(checkpoints, git) == {} and sh(repository, show) == before
+    assert "makeroom-" not in sh(repository, "git branch")
+    assert [step.name for step in planned_refs(checkpoints, git) if step.name == "HEAD"] == []
+
+
+def test_commits_added_to_a_head_on_no_branch_stay(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    sh(repository, "git reset -q --hard; git checkout -q --detach")
+    run(checkpoints, git, "commit -q --allow-empty -m added")
+    assert planned(checkpoints, git) == []
+
+
 def test_what_others_changed_since_is_kept_unless_asked_for(
     repository: Path, checkpoints: Checkpoints, git: Git
 ) -> None:
