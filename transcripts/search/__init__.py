@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .background import *
+    from .filling import *
     from .hits import *
     from .index_file import *
     from .originals import *
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
-        "background": "IndexThread update_index",
+        "filling": "IndexThread update_index",
         "hits": "Hit SearchHits make_hits short_sid",
         "index_file": "record_path recorded_sids",
         "originals": "NOTHING_SAID Originals Scope is_recall_id",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import struct
 import time
 import zlib
 from collections.abc import Iterator
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     import sqlite3
 
 INDEX_WAIT_S = 1.0  # for another process that uses the index
-INDEX_VERSION = 13  # changing it rebuilds every index
+INDEX_VERSION = 14  # changing it rebuilds every index
 SCHEMA = """
     CREATE TABLE files (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER, mark BLOB, stamp TEXT,
+        id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER, mark BLOB,
         lowest INTEGER, highest INTEGER
     );
     CREATE TABLE facts (id INTEGER PRIMARY KEY, file INTEGER, seq INTEGER, at INTEGER);
@@ -91,32 +92,16 @@ def _wait_for(lock: int, timeout: float) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Connect to the file, and recreate it if it is unusable or may be shared with another user."""
+    """Connect to the file, and create it if it is missing, of another version, or not made here."""
     import sqlite3  # as in open_database
 
-    if not _is_own(path):
+    if not _is_current(path):
         _remove(path.parent)
-    try:
-        return _connect_once(path)
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):
-            raise
-        _remove(path.parent)
-        return _connect_once(path)
-
-
-def _connect_once(path: Path) -> sqlite3.Connection:
-    """Connect to the file, and create the schema if it is empty. Raises sqlite3.Error and OSError."""
-    import sqlite3  # as in open_database
-
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=0.1, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous = NORMAL")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version != INDEX_VERSION:
-            if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise sqlite3.DatabaseError(f"the version of the index is {version}")
+        if not connection.execute("PRAGMA user_version").fetchone()[0]:
             connection.execute("PRAGMA auto_vacuum = FULL")
             connection.execute(f"PRAGMA application_id = {_own_id(path.stat())}")
             connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {INDEX_VERSION}; COMMIT;")
@@ -126,13 +111,13 @@ def _connect_once(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _is_own(path: Path) -> bool:
-    """Return whether the file was made here, by this user, and has no other name."""
+def _is_current(path: Path) -> bool:
+    """Return whether the file was made here, by this user and this version, and has no other name."""
     with suppress(OSError), opened_fd(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
         found = os.fstat(fd)
         is_private = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid == os.geteuid()
-        stored = os.pread(fd, 4, 68)  # the application id in the header of an SQLite file
-        return is_private and int.from_bytes(stored, "big", signed=True) == _own_id(found)
+        header = struct.unpack(">i4xi", os.pread(fd, 12, 60).ljust(12))  # of an SQLite file
+        return is_private and header == (INDEX_VERSION, _own_id(found))
     return False
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .words import QueryTerm, is_unspaced
 
 MAX_MATCHES = 2_000  # of a term in a text
-MAX_COMPARED = 100  # matches of a term; the place is a match of one with fewer, if there is any
+MAX_COMPARED = 50  # matches of a term; the place is a match of one with fewer, if there is any
 SPAN_CHARS = 300  # in which terms belong together
 
 

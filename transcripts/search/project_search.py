@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..listing import ProjectRecords
-from .background import update_index
+from .filling import update_index
 from .hits import SearchHits, make_hits
 from .index_file import INDEX_WAIT_S
 from .ranking import search_records
