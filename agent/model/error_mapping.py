@@ -58,13 +58,15 @@ _IMAGE_REFUSED = lazy_pattern(
 # llama.cpp: the model's output or the messages do not fit the chat template, which hardly ever passes.
 _TEMPLATE_MISFIT = lazy_pattern(
     r"does not match the expected [\w-]+ format|failed to parse input at pos"
-    r"|parser for this template|chat template|jinja",
+    r"|parser for this template|chat template|jinja|unsupported param: tools"
+    r"|\bat row \d+, column \d+|roles must alternate|system role not supported",
     re.I,
 )
 # OpenAI: reasoning of another account, of another model, or without the item that it led to.
 _REASONING_REFUSED = lazy_pattern(
     r"encrypted content .{0,8000}could not be verified|'reasoning' was provided without its required", re.S
 )
+_PAGE = lazy_pattern(r"^\s*<|<(?:html|head|body|title|h1|p|br|div)\b", re.I)
 _WRONG_ENDPOINT = "unexpected endpoint"  # LM Studio, with a status of 200
 _HUNG_UP = lazy_pattern("disconnected|closed")  # in the HTTP client's error about a response that ended early
 _PROXY_HINT = "requires credentials: set HTTPS_PROXY=http://name:password@host"
@@ -125,7 +127,7 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
     if {code, kind} & _SPEND_LIMIT_CODES or "API usage limits" in message:
         return RequestRejected(text)
     tries = 1 if headers.get("x-should-retry") == "false" else None
-    if status >= 500 and _TEMPLATE_MISFIT.search(message):
+    if _TEMPLATE_MISFIT.search(message):
         text += " (start the server with --jinja, or another --chat-template)"
         tries = UNREADABLE_TRIES
     overloaded = status == 529 or kind == "overloaded_error"
@@ -236,7 +238,9 @@ _PLAIN_NAMES = {"overloaded_error": "overloaded", "rate_limit_error": "rate limi
 
 def _line(status: int, kind: str, text: str, guess: bool) -> str:
     """Return an error response as one line. `guess`: it has no message, so name its possible source."""
-    words = re.sub(r"<[^<>]*>", " ", text[:4_000])
+    words = text[:4_000]
+    if _PAGE.search(words):  # else it may quote a tag, such as <think>
+        words = re.sub(r"<[^<>]*>", " ", words)
     first = _one_line(words, MAX_ERROR_LINE_CHARS) or "no text"
     if plain := _PLAIN_NAMES.get(kind):
         name = f"{plain} ({'error in the response' if status == 200 else status})"

@@ -115,6 +115,9 @@ def places_of_large_images(paths: list[Any]) -> tuple[tuple[int, int], ...]:
         "Failed to parse input at pos 12: [TOOL",
         "Unable to generate parser for this template. Automatic parser generation failed: x",
         "tools param requires --jinja flag",
+        "Unsupported param: tools",
+        "Value is not callable: null at row 21, column 40: {{ strftime_now('<|year|>') }}",
+        "Conversation roles must alternate user/assistant/user/assistant/...",
     ],
 )
 def test_a_chat_template_that_does_not_fit_is_named_and_soon_given_up(text: str) -> None:
@@ -125,6 +128,8 @@ def test_a_chat_template_that_does_not_fit_is_named_and_soon_given_up(text: str)
         assert str(found) == (
             f"500 server_error: {text} (start the server with --jinja, or another --chat-template)"
         )
+    rejected = map_error(400, body, {}, now=0.0, names=NAMES)
+    assert not isinstance(rejected, TransientError) and str(rejected).endswith("another --chat-template)")
 
 
 @each_row(("status", "kind"), [(429, "rate_limit_error"), (529, "overloaded_error"), (500, "")])
