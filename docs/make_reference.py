@@ -14,7 +14,7 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from agent.app.settings_schema import SETTING_HELP, SETTINGS  # noqa: E402  found by the line above
+from agent.app.settings_schema import SETTINGS  # noqa: E402  found by the line above
 from agent.cli.arguments import COMMAND_HELP, EXIT_CODES, parser  # noqa: E402
 from agent.commands import COMMANDS  # noqa: E402
 from agent.keys import (  # noqa: E402
@@ -168,7 +168,7 @@ def _settings() -> Iterator[str]:
     yield "| setting | value | purpose |"
     yield "|---|---|---|"
     for name, setting in SETTINGS.items():
-        yield f"| `{name}` | {_cell(setting.form)} | {_cell(SETTING_HELP[name])} |"
+        yield f"| `{name}` | {_cell(setting.form)} | {_cell(setting.help)} |"
     yield ""
     yield "## The table `[compact]`"
     yield ""

@@ -93,10 +93,12 @@ class Setting(NamedTuple):
     """A setting: its valid values in words, which complete "must be ...", and the function that reads one.
 
     `read` raises ValidationError for a value of another form, and ValueError with the full reason otherwise.
+    `help` is its purpose, for the reference.
     """
 
     form: str
     read: Callable[[Any], Any]
+    help: str
 
 
 def _text(value: Any) -> str:
@@ -127,69 +129,83 @@ def _choice(choices: Iterable[str], value: Any) -> str:
     return text
 
 
-def _one_of(*choices: str) -> Setting:
-    return Setting(f"one of {', '.join(choices)}", partial(_choice, choices))
+def _one_of(*choices: str, help: str) -> Setting:
+    return Setting(f"one of {', '.join(choices)}", read=partial(_choice, choices), help=help)
 
 
 def _table(read: Callable[[dict[str, Any]], Any], value: Any) -> Any:
     return read(convert(value, dict[str, Any]))
 
 
-_WHOLE_NUMBER = Setting("a whole number of at least 1", _whole)
 _LIST_OF_RULES = 'a list of rules, such as ["bash(git status)"]'
 SETTINGS: Mapping[str, Setting] = {
-    "provider": Setting("a string", _text),
-    "model": Setting("a string", _text),
-    "effort": _one_of(NO_EFFORT, *EFFORTS),
-    "max_tokens": _WHOLE_NUMBER,
-    "context_window": _WHOLE_NUMBER,
-    "cache": _one_of("5m", "1h"),
-    "base_url": Setting("a URL", lambda value: _url(_text(value))),
-    "timeout": Setting("a number of seconds, at least 1", _seconds),
-    "permission_mode": _one_of(*MODES),
-    "allow": Setting(_LIST_OF_RULES, partial(_rules, False)),
-    "deny": Setting(_LIST_OF_RULES, partial(_rules, True)),
-    "ask": Setting(_LIST_OF_RULES, partial(_rules, True)),
-    "sandbox": Setting(f"one of {', '.join(SANDBOX_MODES)}, or a table", sandbox_entries),
-    "notify": Setting("true or false", partial(convert, type=bool, strict=False)),
-    "theme": _one_of(*THEMES),
-    "editing": _one_of(*EDITING_MODES),
-    "pass_env": Setting("a list of strings", lambda value: tuple(map(_text, convert(value, list[Any])))),
-    "hooks": Setting('a table, such as [hooks] and PreToolUse = "check.sh"', _hooks),
-    "status_line": Setting("a command", _status_line),
-    "output_style": Setting("the name of an output style", _text),
-    "tool_search": _one_of("auto", "on", "off"),
-    "web_fetch": _one_of("makeroom", "service"),
-    "prices": Setting(
-        'a table, such as [prices."my-model"] with input = 0.5 and output = 2', partial(_table, _prices)
+    "provider": Setting(
+        "a string", read=_text, help="the API that the server provides: anthropic, openai or openai-responses"
     ),
-    "compact": Setting("a table", partial(_table, _compact)),
-}
-SETTING_HELP: Mapping[str, str] = {  # the purpose of each setting, for its reference
-    "provider": "the API that the server provides: anthropic, openai or openai-responses",
-    "model": "a model id, or opus, sonnet, haiku",
-    "effort": "how hard the model thinks",
-    "max_tokens": "the largest reply, in tokens",
-    "context_window": "the size of the context window, in tokens",
-    "cache": "how long the provider keeps the prompt cache",
-    "base_url": "the server",
-    "timeout": "seconds without a byte of an answer after which a request is retried",
-    "permission_mode": "the mode in which sessions start",
-    "allow": "rules for what needs no approval",
-    "deny": "rules for what is never allowed",
-    "ask": "rules for what needs approval each time, in every mode",
-    "sandbox": "the sandbox for commands",
-    "notify": "notify when a long turn ends while the terminal is not focused",
-    "theme": "the colours",
-    "editing": "the keys of the input",
-    "pass_env": "variables that commands may see although they look like credentials",
-    "hooks": "commands to run at events",
-    "status_line": "a command whose first line of output replaces the status line",
-    "output_style": "the output style of new sessions",
-    "tool_search": "let the Anthropic API search MCP tools; auto: if they would take a tenth of the window",
-    "web_fetch": "who fetches pages: makeroom itself, or the Anthropic API from its own servers",
-    "prices": "prices in dollars per million tokens, by model",
-    "compact": "how context is freed",
+    "model": Setting("a string", read=_text, help="a model id, or opus, sonnet, haiku"),
+    "effort": _one_of(NO_EFFORT, *EFFORTS, help="how hard the model thinks"),
+    "max_tokens": Setting("a whole number of at least 1", read=_whole, help="the largest reply, in tokens"),
+    "context_window": Setting(
+        "a whole number of at least 1", read=_whole, help="the size of the context window, in tokens"
+    ),
+    "cache": _one_of("5m", "1h", help="how long the provider keeps the prompt cache"),
+    "base_url": Setting("a URL", read=lambda value: _url(_text(value)), help="the server"),
+    "timeout": Setting(
+        "a number of seconds, at least 1",
+        read=_seconds,
+        help="seconds without a byte of an answer after which a request is retried",
+    ),
+    "permission_mode": _one_of(*MODES, help="the mode in which sessions start"),
+    "allow": Setting(_LIST_OF_RULES, read=partial(_rules, False), help="rules for what needs no approval"),
+    "deny": Setting(_LIST_OF_RULES, read=partial(_rules, True), help="rules for what is never allowed"),
+    "ask": Setting(
+        _LIST_OF_RULES,
+        read=partial(_rules, True),
+        help="rules for what needs approval each time, in every mode",
+    ),
+    "sandbox": Setting(
+        f"one of {', '.join(SANDBOX_MODES)}, or a table",
+        read=sandbox_entries,
+        help="the sandbox for commands",
+    ),
+    "notify": Setting(
+        "true or false",
+        read=partial(convert, type=bool, strict=False),
+        help="notify when a long turn ends while the terminal is not focused",
+    ),
+    "theme": _one_of(*THEMES, help="the colours"),
+    "editing": _one_of(*EDITING_MODES, help="the keys of the input"),
+    "pass_env": Setting(
+        "a list of strings",
+        read=lambda value: tuple(map(_text, convert(value, list[Any]))),
+        help="variables that commands may see although they look like credentials",
+    ),
+    "hooks": Setting(
+        'a table, such as [hooks] and PreToolUse = "check.sh"', read=_hooks, help="commands to run at events"
+    ),
+    "status_line": Setting(
+        "a command", read=_status_line, help="a command whose first line of output replaces the status line"
+    ),
+    "output_style": Setting(
+        "the name of an output style", read=_text, help="the output style of new sessions"
+    ),
+    "tool_search": _one_of(
+        "auto",
+        "on",
+        "off",
+        help="let the Anthropic API search MCP tools; auto: if they would take a tenth of the window",
+    ),
+    "web_fetch": _one_of(
+        "makeroom",
+        "service",
+        help="who fetches pages: makeroom itself, or the Anthropic API from its own servers",
+    ),
+    "prices": Setting(
+        'a table, such as [prices."my-model"] with input = 0.5 and output = 2',
+        read=partial(_table, _prices),
+        help="prices in dollars per million tokens, by model",
+    ),
+    "compact": Setting("a table", read=partial(_table, _compact), help="how context is freed"),
 }
 
 
