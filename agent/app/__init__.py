@@ -26,7 +26,7 @@ __getattr__ = lazy_door(
     {
         "composition": "encoders",
         "claude_restrictions": "claude_rules offered_rules",
-        "config": "Config form_of has_credentials load_config with_setting",
+        "config": "Config form_of has_credentials load_config setting_names with_setting",
         "context_building": "overheads session_hooks",
         "controller": "CommandTable Controller rewind_to",
         "flag_settings": "added_folders given_settings with_prompt_files",

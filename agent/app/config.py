@@ -235,6 +235,13 @@ def with_setting(config: Config, name: str, text: str) -> Config:
     return _with_value(config, "/config", table or key, values[table or key])
 
 
+def setting_names() -> tuple[str, ...]:
+    """Return the names of all settings of a file, in the order of their reference."""
+    from .settings_schema import SETTINGS  # 10 ms that only /config needs
+
+    return tuple(SETTINGS)
+
+
 def form_of(name: str) -> str:
     """Return the form of a setting's values, in words."""
     from .settings_schema import form_of as form_of_entry  # 10 ms that only /config needs

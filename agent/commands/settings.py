@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
-from agent.app import EFFORTS, NO_EFFORT, Config, Controller, form_of, with_setting
+from agent.app import EFFORTS, NO_EFFORT, Config, Controller, form_of, setting_names, with_setting
 from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.keys import with_keys
@@ -30,34 +30,13 @@ from .setting_menus import effort_menu, mode_words, model_menu, permission_menu,
 from .system import show_sandbox
 from .table import usage_of
 
-FLAG_SETTINGS = (
-    "model",
-    "effort",
-    "context_window",
-    "permission_mode",
-    "sandbox",
-)  # which flags set as well
-PLAIN_SETTINGS = (
-    "theme",
-    "editing",
-    "max_tokens",
-    "cache",
-    "base_url",
-    "timeout",
-    "allow",
-    "deny",
-    "ask",
-    "pass_env",
-    "tool_search",
-    "web_fetch",
-)
+FLAG_SETTINGS = ("model", "effort", "context_window", "permission_mode", "sandbox")  # flags set them as well
 # Settings whose values are never shown -> the environment variable that each is read from.
 SECRET_SETTINGS: Mapping[str, str] = {
     "key": "ANTHROPIC_API_KEY",
     "token": "ANTHROPIC_AUTH_TOKEN",
     "custom_headers": "ANTHROPIC_CUSTOM_HEADERS",
 }
-OTHER_SETTINGS = ("provider", "notify", "status_line", "output_style", "hooks", "prices")
 CHANGED_AT_ONCE = ("max_tokens", "context_window", "cache")  # as well as all of [compact]
 OPTIONS_OF_FLAGS = {"context_window": "context_window", "compact.policy": "policy"}  # of these settings
 # Hints shown with settings that another command changes for this session.
@@ -401,7 +380,7 @@ def _settings(controller: Controller) -> Iterator[SettingRow]:
         "permission_mode": (context.permissions.rules.mode, setup.mode, modes),
         "sandbox": (context.permissions.sandbox.summary, setup.sandbox.summary, "/sandbox"),
     }
-    for name in (*FLAG_SETTINGS, *PLAIN_SETTINGS, *SECRET_SETTINGS, *OTHER_SETTINGS):
+    for name in (*(name for name in setting_names() if name != "compact"), *SECRET_SETTINGS):
         value = getattr(setup.config, name)
         origin = setup.config.origins.get(name, "default")
         if name in FLAG_SETTINGS and (given := getattr(setup.options, name)) is not None:

@@ -38,7 +38,7 @@ def test_a_secret_is_withheld_and_masked_under_its_name_and_in_other_variables(n
 @each_row("form", SECRET_FORMS)
 def test_each_form_of_the_table_is_known_to_commands_records_exports_and_logs(form: SecretForm) -> None:
     held = {name: value for name, (value, _) in SECRETS.items() if re.search(form.pattern, value)}
-    assert held
+    assert held, "SECRETS needs an example"
     for name, value in held.items():
         secret = SECRETS[name][1]
         assert filter_environment({"X": value}).get("X") is None
