@@ -34,7 +34,7 @@ from msgspec.structs import replace
 from agent.ui import wrap
 from tools.text import escaped
 from transcripts import Folded, ProjectRecords, StoreError
-from transcripts.search import Originals, ProjectSearch, SearchHits, is_recall_id
+from transcripts.search import Originals, ProjectSearch, SearchHits, is_recall_id, update_index
 from transcripts.secrets import SecretMasks, secret_values
 from transcripts.wording import cause_of
 
@@ -104,13 +104,13 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
 def _updated(search: ProjectSearch) -> ProjectSearch:
     """Update the index and return the search to use; print a notice if that takes long."""
     quiet_until = time.monotonic() + 1.0  # a shorter update needs no notice
-    if not search.update_index(lambda: time.monotonic() > quiet_until):
+    if not update_index(search.home, lambda: time.monotonic() > quiet_until):
         return replace(search, index_wait_s=0.0)  # it was waited for, and each query would wait again
     if time.monotonic() > quiet_until:
         paths = ProjectRecords(search.home).paths()
         size = sum(path.stat().st_size for path in paths if path.exists())
         sys.stderr.write(f"indexing {size / 1e6:,.1f} MB of transcripts (once) ...\n")
-        search.update_index(lambda: False)
+        update_index(search.home, lambda: False)
     return search
 
 

@@ -10,17 +10,15 @@ if TYPE_CHECKING:
     from .hits import *
     from .index_file import *
     from .originals import *
-    from .project_search import *
     from .ranking import *
 
 __getattr__ = lazy_door(
     __name__,
     {
         "filling": "IndexThread update_index",
-        "hits": "Hit SearchHits make_hits short_sid",
+        "hits": "Hit ProjectSearch SearchHits make_hits short_sid",
         "index_file": "record_path recorded_sids",
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
-        "project_search": "ProjectSearch",
         "ranking": "Found search_facts search_records",
     },
 )

@@ -15,11 +15,13 @@ from msgspec.structs import asdict, replace
 
 from ..data_tags import ADDED_TAGS
 from ..facts import Result
+from ..listing import ProjectRecords
 from ..messages import ToolUseBlock
 from ..render_text import format_age
 from ..storage.disk import read_regular
 from ..wording import shorten
-from .ranking import Found
+from .index_file import INDEX_WAIT_S
+from .ranking import Found, search_records
 
 MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
 MAX_CALL_CHARS = 120
@@ -107,6 +109,31 @@ class SearchHits(Struct, frozen=True):
         """Return a notice if transcripts were not searched yet; "" otherwise."""
         size = f"{max(0.1, self.unread / 1e6):,.1f} MB"
         return f"{size} of transcripts are not indexed yet: search again later" if self.unread else ""
+
+
+class ProjectSearch(Struct, frozen=True):
+    """A search of the transcripts in the directory `home` of a project.
+
+    Hits name files relative to the directory `project`. `mask` hides secrets in a text.
+    After `index_wait_s`, an index that another process uses is not waited for any longer.
+    """
+
+    home: Path
+    project: Path
+    mask: Callable[[str], str] = str
+    index_wait_s: float = INDEX_WAIT_S
+
+    def find(self, words: str, sids: Sequence[str], limit: int, here: str = "") -> SearchHits:
+        """Return the facts of these sessions that match words or a question best. Blocks on the disk.
+
+        Ids in the session `here` have no prefix, and its name is not repeated.
+        """
+        result = search_records(self.home, words, sids, limit, wait_s=self.index_wait_s)
+        hits = make_hits(result.found, here, self.project, self.mask)
+        records = ProjectRecords(self.home)
+        titles = {sid: self.mask(records.title_of(sid)) for sid in {hit.session for hit in hits} - {here}}
+        titled = (replace(hit, title=titles.get(hit.session, "")) for hit in hits)
+        return SearchHits(tuple(titled), result.unread)
 
 
 def short_sid(sid: str) -> str:

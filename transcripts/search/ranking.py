@@ -28,7 +28,7 @@ from ..stored_outputs import OUTPUTS_FOLDER
 from .filling import IndexFiller
 from .index import Place, SearchIndex
 from .index_file import INDEX_WAIT_S, IndexUnavailable, open_database, record_path
-from .placing import Matcher, Placed
+from .placing import Matcher
 from .words import MIN_PART_CHARS, QueryTerm, query_terms
 
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
@@ -72,12 +72,33 @@ class Found(Struct, frozen=True):
         call = self.fact.call_in(reply) if isinstance(self.fact, Result) else None
         return replace(self, call=call, folder=opened.folder if isinstance(opened, Opened) else "")
 
+    def as_rewound(self) -> Found:
+        """Return it marked as removed from the conversation by a rewind."""
+        return replace(self, score=self.score * REWOUND_WEIGHT, rewound=True)
+
 
 class SearchResult(Struct, frozen=True):
     """The facts found, the best first, and the bytes of the transcripts that could not be searched yet."""
 
     found: tuple[Found, ...] = ()
     unread: int = 0
+
+
+class _Judge(Struct, frozen=True):
+    """Judges facts by their text; `name` is a query that is a single name, "" for any other."""
+
+    matcher: Matcher
+    name: str
+
+    def found(self, sid: str, fact: Fact, text: str, score: float | None = None) -> Found:
+        """Return a fact with its final score; `score` is that of its words relative to the best fact."""
+        share, start = self.matcher.place(text)
+        is_result = isinstance(fact, Result)
+        score = (share if score is None else score) + SHARE_WEIGHT * share + is_result * RESULT_WEIGHT
+        if self.name and (at := text.find(self.name)) >= 0:
+            start = at
+            score += (1 + is_result) * NAME_WEIGHT
+        return Found(sid=sid, fact=fact, text=text, start=start, score=score, share=share)
 
 
 def _fact_at(home: Path, place: Place | None) -> Fact | None:
@@ -127,23 +148,13 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
         return ()
     by_seq = {fact.seq: fact for fact in facts}
     stretches = [range(fact.to, fact.seq) for fact in facts if isinstance(fact, Rewound)]
-    matcher = Matcher(dict.fromkeys(terms, 1.0))
-    judged = list[Found]()
-    for fact in facts:
-        text = indexed_text(fact, outputs)
-        placed = matcher.place(text)
-        if placed.share:
-            is_rewound = any(fact.seq in stretch for stretch in stretches)
-            one = _judged(
-                fact,
-                text,
-                sid=sid,
-                placed=placed,
-                score=placed.share,
-                name=_one_name(query),
-                is_rewound=is_rewound,
-            )
-            judged.append(one)
+    judge = _Judge(Matcher(dict.fromkeys(terms, 1.0)), _one_name(query))
+    each = (judge.found(sid, fact, indexed_text(fact, outputs)) for fact in facts)
+    judged = [
+        one.as_rewound() if any(one.fact.seq in stretch for stretch in stretches) else one
+        for one in each
+        if one.share
+    ]
     found = list[Found]()
     for one in nlargest(limit, judged, key=_merit):
         opened = (fact for fact in reversed(facts) if isinstance(fact, Opened) and fact.seq < one.fact.seq)
@@ -178,7 +189,7 @@ def _ranked(
     weights = {term: _weight(total, count) for term, count in counts.items()}
     known = sum(weights.values())
     unknown = max(0, len(terms) - len(counts)) * _weight(total, 0)
-    matcher = Matcher(weights)
+    judge = _Judge(Matcher(weights), name)
     order = {sid: at for at, sid in enumerate(sids)}
     ranked = index.rank(counts, ids, max(3 * limit, MIN_RANKED))
     places = _weighed([place for place in ranked if place.file in files], files, known)
@@ -194,15 +205,9 @@ def _ranked(
         if fact is None:
             continue
         text = indexed_text(fact, home / OUTPUTS_FOLDER)
-        one = _judged(
-            fact,
-            text,
-            sid=place.sid,
-            placed=matcher.place(text),
-            score=place.score / places[0].score,
-            name=name,
-            is_rewound=index.is_rewound(place.file, place.seq),
-        )
+        one = judge.found(place.sid, fact, text, place.score / places[0].score)
+        if index.is_rewound(place.file, fact.seq):
+            one = one.as_rewound()
         # If a session and its copies share a fact, keep that of the first session.
         key = (fact.seq, fact.ts, text)
         if key not in best or order[one.sid] < order[best[key][0].sid]:
@@ -239,22 +244,6 @@ def _weighed(places: Sequence[Place], files: dict[int, range], whole: float) -> 
     }
     weighed = [place._replace(score=scores[place.id] + extra[place.file]) for place in places]
     return sorted(weighed, key=lambda place: -place.score)
-
-
-def _judged(
-    fact: Fact, text: str, *, sid: str, placed: Placed, score: float, name: str, is_rewound: bool
-) -> Found:
-    """Return a fact with its final score; `score` is that of its words, relative to the best fact."""
-    start = placed.start
-    is_result = isinstance(fact, Result)
-    score += SHARE_WEIGHT * placed.share + is_result * RESULT_WEIGHT
-    if name and (at := text.find(name)) >= 0:
-        start = at
-        score += (1 + is_result) * NAME_WEIGHT
-    score *= REWOUND_WEIGHT if is_rewound else 1.0
-    return Found(
-        sid=sid, fact=fact, text=text, start=start, score=score, share=placed.share, rewound=is_rewound
-    )
 
 
 def _weight(facts: int, count: int) -> float:
