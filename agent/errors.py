@@ -204,7 +204,7 @@ def limit_reached(error: BaseException) -> str:
     return ""
 
 
-def program_changed(error: ImportError) -> str:
-    """Return the message for a module that is loaded on first use and can no longer be loaded."""
+def program_changed(error: Exception) -> str:
+    """Return the message for an error of a program that was replaced while it ran, as by an upgrade."""
     remedy = f"Exit and resume with {program_name()} -c."
     return f"makeroom has changed on disk since it started ({error}). {remedy}"

@@ -8,12 +8,13 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from agent.app import RunSetup
-from agent.errors import program_changed
+from agent.errors import program_changed, unexpected
 from agent.ports import CommandSummary, Driver, WaitingPrompt
 from agent.typed_text import is_command
 
@@ -169,6 +170,7 @@ class ReplState:
         mask = setup.masks.text
         self.setup = setup
         self.resumed = setup.options.resume is not None  # an earlier session
+        self.began = time.time()
         self.driver: Driver | None = None
         self.prompted = False
         self.early_modes = 0  # changes of the mode before there was a driver
@@ -280,12 +282,24 @@ async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None
 async def _run_guarded(state: ReplState, driver: Driver, item: QueuedInput) -> None:
     try:
         await (_run_command if item.is_command else _run_prompt)(state, driver, item)
-    except ImportError as error:
-        state.view.notice(program_changed(error), "error")
     except Exception as error:  # noqa: BLE001  border: the screen and the draft survive an error
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
-        state.view.notice(f"{type(error).__name__}: {error} ({where})", "error")
+        state.view.notice(describe_failure(error, state.began), "error")
+
+
+def describe_failure(error: Exception, began: float) -> str:
+    """Describe an error that nothing handled. After an upgrade, old and new modules do not fit together."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, ImportError) or any(_changed_since(frame.filename, began) for frame in frames):
+        return program_changed(error)
+    where = f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}"
+    return f"{unexpected(error)} ({where}). /bug writes a report"
+
+
+def _changed_since(path: str, began: float) -> bool:
+    try:
+        return Path(path).stat().st_ctime > began
+    except OSError:
+        return False
 
 
 async def _run_prompt(state: ReplState, driver: Driver, item: QueuedInput) -> None:

@@ -1,6 +1,7 @@
 """However the REPL ends, the terminal is restored, and unsent text is not lost."""
 
 import os
+import runpy
 import shlex
 import shutil
 import signal
@@ -8,6 +9,7 @@ from functools import partial
 
 import pytest
 
+from agent.ui.repl_state import describe_failure
 from tests.sampling import sampled, sampled_rows
 
 from . import scripted_driver
@@ -129,6 +131,25 @@ def test_a_program_that_was_removed_while_it_runs_says_so_and_can_be_left(tmp_pa
         terminal.type("!ls\r").sees("agent.commands.project")
         terminal.type("/exit\r")
         assert terminal.ends() == 0
+
+
+def test_an_error_of_replaced_code_says_that_the_program_has_changed_and_any_other_that_it_is_a_defect(
+    tmp_path,
+):
+    code = tmp_path / "controller.py"
+    code.write_text("raise TypeError('no such argument')\n")
+    with pytest.raises(TypeError) as raised:
+        runpy.run_path(str(code))
+    written = code.stat().st_ctime
+    told = describe_failure(raised.value, began=written - 1)
+    assert told.startswith(
+        "makeroom has changed on disk since it started (no such argument). Exit and resume"
+    )
+    told = describe_failure(raised.value, began=written + 1)
+    assert (
+        told
+        == "internal error in makeroom: TypeError: no such argument (controller.py:1). /bug writes a report"
+    )
 
 
 def test_a_terminal_that_goes_away_ends_the_program(tmp_path):

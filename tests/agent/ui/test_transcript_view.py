@@ -125,9 +125,8 @@ def test_what_came_before_the_replayed_messages_is_shown_by_a_key(terminal):
 
 
 def test_a_fault_in_the_driver_is_reported_and_the_session_continues(terminal):
-    terminal.type("boom\r").sees("RuntimeError: boom in the driver").type("say still here\r").sees(
-        "\nstill here"
-    )
+    terminal.type("boom\r").sees("internal error in makeroom: RuntimeError: boom in the driver")
+    terminal.sees("/bug writes a report").type("say still here\r").sees("\nstill here")
 
 
 def test_a_turn_that_a_command_began_is_echoed_once(terminal):
