@@ -272,12 +272,12 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
 
 
 def _remark_rows(event: events.ToolCallFinished, ctx: RenderContext) -> Iterator[str]:
-    """Draw what the user said with an answer to a question; a denial's own text has the reason already."""
-    shown = (event.result.human.text or "") if event.denied else ""
+    """Draw what the user said with the approval of the call; other answers are part of the output."""
+    human = event.result.human
+    shown = f"{human.note}\n{human.text}" if event.denied else human.note
     for question, words in event.result.remarks:
-        if words not in shown:
-            about = f" about {one_line(question)}" if question else ""
-            yield from ctx.wrapped("dim", f"You said{about}: {one_line(words)}")
+        if not question and words not in shown:
+            yield from ctx.wrapped("dim", f"You said: {one_line(words)}")
 
 
 def below_title(rows: Sequence[str], ctx: RenderContext) -> list[str]:

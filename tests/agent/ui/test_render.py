@@ -350,14 +350,15 @@ def test_of_a_failed_call_the_reason_is_shown_and_not_what_was_put_back() -> Non
 def test_words_of_the_user_with_an_approval_are_shown_once() -> None:
     ctx = RenderContext(80, Theme(False, False))
     said = Result.about_remarks(("", "only\x1b once"))
-    inner = Result.about_remarks(("explore: bash ls", "only once"))
+    answered = Result.about_remarks(("When?", "only once"))
     denied = Display(text="You denied this call: only\x1b once")
     for name, human, about, rows in (
         ("bash", Display(text="done"), said, ["  ⎿  done", "     You said: only␛ once"]),
         ("edit", Display(diff="@@ -1 +1 @@\n-a\n+b\n", note="+1 -1"), said, ["     You said: only␛ once"]),
         ("read", Display(note="2 lines"), said, ["  ⎿  2 lines", "     You said: only␛ once"]),
-        ("task", Display(note="2 calls"), inner, ["     You said about explore: bash ls: only once"]),
+        ("ask_user", Display(text="When? only once"), answered, ["  ⎿  When? only once"]),
         ("bash", denied, said, ["  ⎿  You denied this call: only␛ once"]),
+        ("exit_plan", Display(note="not approved: only\x1b once"), said, ["  ⎿  not approved: only␛ once"]),
     ):
         result = Result(2, 0.0, 1, 0, (TextBlock("x"),), human=human, about=about, error=human is denied)
         event = events.ToolCallFinished(1, 0, name, "it", result, 0.1, denied=human is denied)
