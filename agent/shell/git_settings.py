@@ -91,23 +91,6 @@ class GitSettings:
         for above in (Path(folder), *Path(folder).parents):
             self._check_repository(str(above))
 
-    def aliases(self, folder: str) -> dict[str, list[str]]:
-        """Return the possible meanings of each alias in a directory's repository, by its name in lower case.
-
-        Raises NotProved if they cannot be determined.
-        """
-        found: dict[str, list[str]] = {}
-        for at in range(_MAX_GIVEN_SETTINGS):
-            name = self.environ.get(f"GIT_CONFIG_KEY_{at}", "").lower()
-            if name.startswith("alias."):
-                value = self.environ.get(f"GIT_CONFIG_VALUE_{at}", "")
-                found.setdefault(name.removeprefix("alias."), []).append(value)
-        files = [*self._of_user(), *self._of_repository(folder)]
-        for section, inner, name, value in self._settings(files):
-            if section == "alias" and (inner or name) not in ("", "command"):
-                found.setdefault((inner or name).lower(), []).append(value)
-        return found
-
     def values(self, folder: str) -> dict[str, list[str]]:
         """Return the values of each setting in a directory's repository by its name, the strongest last.
 

@@ -65,7 +65,7 @@ def _made_values(line: str, seen: Standpoint) -> Iterator[tuple[str, Mapping[str
     )
     for folder in dict.fromkeys(folders):
         try:
-            values = seen.files.git_values(folder, made=True)
+            values = seen.files.made_git_values(folder)
         except NotProved:
             values = {_UNREADABLE: []}
         if values:

@@ -110,14 +110,13 @@ class ProjectPrograms:
             return ()
         return sorted(names) if len(names) <= _MAX_NAMES else ()
 
-    def git_values(self, folder: str, made: bool = False) -> Mapping[str, Sequence[str]]:
+    def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""
-        settings = GitSettings(self.environ, self.folder, "names")
-        return settings.made_values(folder) if made else settings.values(folder)
+        return GitSettings(self.environ, self.folder, "names").values(folder)
 
-    def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
+    def made_git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""
-        return GitSettings(self.environ, self.folder, "names").aliases(folder)
+        return GitSettings(self.environ, self.folder, "names").made_values(folder)
 
     def check_program(self, reading: Reading, folder: str) -> None:
         """Raise NotProved if the program of a command is not an installed one."""

@@ -76,15 +76,14 @@ class ProgramFiles(Protocol):
     def file_names(self, folder: str) -> Sequence[str]:
         """Return the names in a directory of the project, sorted; none if it is elsewhere or large."""
 
-    def git_values(self, folder: str, made: bool = False) -> Mapping[str, Sequence[str]]:
-        """Return the values of each setting of git, such as `remote.origin.url`. Raises NotProved.
+    def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
+        """Return the values of each setting of git, such as `remote.origin.url`. Raises NotProved."""
 
-        With `made`, only those of another repository below the project, which commands may have written, and
-        the path of each of its hooks, named like `hooks/pre-push`.
+    def made_git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
+        """Return the values of the settings of another repository below the project, as `git_values` does.
+
+        Commands may have written them. The path of each of its hooks is among them, named `hooks/pre-push`.
         """
-
-    def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
-        """Return the possible meanings of each git alias by its name in lower case. Raises NotProved."""
 
 
 class Standpoint(NamedTuple):
@@ -174,11 +173,11 @@ class _AliasReader:
             self.opaque = True
             return
         try:
-            aliases = self.seen.files.git_aliases(folder)
+            values = self.seen.files.git_values(folder)
         except NotProved:
             self.opaque = True
             return
-        meanings = aliases.get(words[at].lower(), ())
+        meanings = alias_meanings(values).get(words[at].lower(), ())
         if not meanings:  # no alias, but a program
             program = (f"git-{words[at]}", *words[at + 1 :])
             self.found.append(replace(command, words=program, sure=False))
@@ -236,3 +235,14 @@ def _split(text: str) -> Words:
         return shlex.split(text)
     except ValueError:
         return text.split()
+
+
+def alias_meanings(values: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return the possible meanings of each alias in settings of git, by its name in lower case."""
+    found: dict[str, list[str]] = {}
+    for setting, meanings in values.items():
+        section, _, name = setting.partition(".")
+        if section == "alias":
+            inner = name.rpartition(".")[0]  # of a subsection, whose key is `command`
+            found.setdefault((inner or name).lower(), []).extend(meanings)
+    return found

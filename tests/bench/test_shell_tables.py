@@ -100,11 +100,11 @@ class AnyProject:
         """See ProgramFiles."""
         return ()
 
-    def git_values(self, folder: str, made: bool = False) -> Mapping[str, Sequence[str]]:
+    def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See ProgramFiles."""
         return {}
 
-    def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
+    def made_git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See ProgramFiles."""
         return {}
 

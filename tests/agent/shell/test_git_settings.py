@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent.shell.git_settings import GitSettings
+from agent.shell.program_names import alias_meanings
 from tests.sampling import sampled
+from tests.tables import each_row
 from tools.processes.env_filter import filter_environment
 
 from .reading_project import ReadingProject
@@ -218,7 +220,21 @@ def test_an_alias_may_stand_in_the_environment(tmp_path: Path) -> None:
     settings = GitSettings(
         {"HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1", **environ}, str(tmp_path), "names"
     )
-    assert settings.aliases(str(tmp_path)) == {"z": ["push"]}
+    assert alias_meanings(settings.values(str(tmp_path))) == {"z": ["push"]}
+
+
+@each_row(
+    ("setting", "aliases"),
+    [
+        ("alias.Up", {"up": ["pull"]}),
+        ("alias.Up.command", {"up": ["pull"]}),
+        ("alias.with.dot.command", {"with.dot": ["pull"]}),
+        ("aliases.up", {}),
+        ("core.alias.up", {}),
+    ],
+)
+def test_an_alias_is_named_by_its_key_or_its_subsection(setting: str, aliases: dict[str, list[str]]) -> None:
+    assert alias_meanings({setting: ["pull"]}) == aliases
 
 
 def test_a_repository_within_is_judged_by_its_own_settings(project: ReadingProject) -> None:
