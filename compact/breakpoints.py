@@ -24,6 +24,7 @@ from transcripts import (
     earliest_seq,
 )
 
+from .cache_use import reads_entries
 from .invariants import changed_span
 
 # Layers that only change text that was never sent, or that is not in the cache.
@@ -118,13 +119,13 @@ def _entries(folded: Folded, view: View, first: int, since: float) -> Iterator[i
     place = view.index_of(first)
     for fact in reversed(folded.facts):
         if isinstance(fact, RequestSent):
-            if fact.instructions:
+            if fact.instructions and not reads_entries(fact):
                 continue
             if (fact.ts if used is None or between < fact.seq else used) < since:
                 return
             used = fact.ts
             between = inf
-            if fact.seq <= same:
+            if fact.seq <= same and not fact.instructions:
                 yield view.index_of(fact.seq) - 1
             yield from (mark for mark in fact.marks if mark < place)
         elif isinstance(fact, _CHANGES):

@@ -6,7 +6,7 @@ from math import inf
 
 from msgspec import field
 
-from transcripts import FactTrail, Folded, Instructed, Opened, Reply, RequestSent
+from transcripts import Fact, FactTrail, Folded, Instructed, Opened, Reply, RequestSent
 
 FACTS_IN_STEP = 2_000  # 3 ms
 
@@ -23,7 +23,7 @@ class _CacheUse(FactTrail):
         for fact in self.unread(folded, Opened, Instructed, RequestSent, Reply, most=most):
             match fact:
                 case RequestSent():
-                    if not fact.instructions:
+                    if reads_entries(fact):
                         self.used[self.model] = fact.ts
                 case Reply():
                     self.thinks = self.thinks or any(each.is_thinking for each in fact.blocks)
@@ -32,6 +32,12 @@ class _CacheUse(FactTrail):
                     self.model = fact.model
                 case Instructed():
                     self.used = {}
+
+
+def reads_entries(request: RequestSent) -> bool:
+    """Return whether a request reads the entries of the conversation; one for a summary may not."""
+    is_cached = bool(request.settings.get("cache")) and "model" not in request.settings
+    return not request.instructions or (is_cached and not request.leave_out)
 
 
 def cache_steps(folded: Folded) -> Iterator[None]:
@@ -44,9 +50,13 @@ def cache_steps(folded: Folded) -> Iterator[None]:
 
 def _is_changed(folded: Folded) -> bool:
     """Return whether the model, the tools or the system prompt changed since the last request."""
+    return any(isinstance(fact, Opened | Instructed) for fact in _since_last_request(folded))
+
+
+def _since_last_request(folded: Folded) -> Iterator[Fact]:
+    """Yield the facts since the last request, newest first; none without a request."""
     asked = folded.last_request
-    newer = takewhile(lambda fact: asked is not None and fact.seq > asked.seq, reversed(folded.facts))
-    return any(isinstance(fact, Opened | Instructed) for fact in newer)
+    return takewhile(lambda fact: asked is not None and fact.seq > asked.seq, reversed(folded.facts))
 
 
 def cache_used(folded: Folded) -> float:
@@ -59,7 +69,8 @@ def cache_used(folded: Folded) -> float:
     if asked is None:
         return -inf
     if not _is_changed(folded):
-        return asked.ts
+        summaries = (each for each in _since_last_request(folded) if isinstance(each, RequestSent))
+        return next((each.ts for each in summaries if reads_entries(each)), asked.ts)
     known = folded.memo(_CacheUse)
     known.read(folded)
     return known.used.get(known.model, -inf)

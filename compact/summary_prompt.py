@@ -139,11 +139,15 @@ def finished_summary(reply: SummaryReply, situation: Situation, more: str = "") 
     return summary
 
 
-def summary_usage(situation: Situation, summary_tokens: int, cached: bool) -> Usage:
-    """Return the likely usage of a request for a summary of that size; `cached`: prompts are cached."""
+USUAL_SUMMARY_TOKENS = 1_500  # of the model's summary, however short the conversation is
+
+
+def summary_usage(situation: Situation, cached: bool) -> Usage:
+    """Return the likely usage of a request for a summary; `cached`: prompts are cached."""
     folded = situation.folded
     prompt = situation.tokens + INSTRUCTION_TOKENS
-    output = 2 * summary_tokens  # an analysis or thinking of about the same length comes first
+    # An analysis or thinking of about the same length comes first.
+    output = 2 * situation.scaled(USUAL_SUMMARY_TOKENS)
     if not cached:
         return Usage(input=prompt, output=output)
     since = situation.now - situation.settings.cache_ttl_s

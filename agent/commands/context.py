@@ -187,12 +187,10 @@ def _summary_price(
     session: Session, context: TurnContext, situation: Situation, planned: CompactionPlan
 ) -> str:
     """Estimate the cost of the request for a summary of the usual size."""
-    reports = [each.report for each in planned.proposals if each.layer == "summary"]
-    if not reports:
+    if not any(each.layer == "summary" for each in planned.proposals):
         return "  no model call"
     cache = None if context.summary_model else context.settings.cache  # each model has a cache of its own
-    size = sum(situation.scaled(report["summary_tokens"]) for report in reports)
-    usage = summary_usage(situation, size, cached=cache is not None)
+    usage = summary_usage(situation, cached=cache is not None)
     if cache == "1h":
         usage = replace(usage, cache_written_hour=usage.cache_written)
     spent = session.prices.spending(context.summary_model or context.settings.model, usage)

@@ -32,7 +32,13 @@ from compact.situation import (
     Trigger,
     replacement_limit,
 )
-from compact.summary_prompt import SummaryFailed, SummaryPending, finished_summary, request_summary
+from compact.summary_prompt import (
+    USUAL_SUMMARY_TOKENS,
+    SummaryFailed,
+    SummaryPending,
+    finished_summary,
+    request_summary,
+)
 from compact.uncompact import exemptions, growth_since_compaction
 from transcripts import Edit, Fold, Folded, Reply, TextBlock, User
 
@@ -269,9 +275,6 @@ def _usual_attempt(situation: Situation, trigger: Trigger) -> int:
         if proposal is not None and proposal.report["after"] <= target_tokens(situation):
             return number
     return 0
-
-
-USUAL_SUMMARY_TOKENS = 1_500
 
 
 def dummy_summary(situation: Situation) -> str:

@@ -12,7 +12,7 @@ from compact.cache_use import cache_steps, cache_used
 from tests.strict_api.prefix import walk_prefix
 from tests.strict_api.prompt_cache import CacheTerms, PromptCache
 from tests.tables import each_row
-from transcripts.facts import Clear, Compacted, Fold, Opened, Unthink
+from transcripts.facts import Clear, Compacted, Fold, Opened, RequestSent, Unthink
 from transcripts.messages import TextBlock, ToolUseBlock
 
 from .worlds import World
@@ -177,3 +177,13 @@ def test_an_entry_that_was_not_used_for_long_has_expired():
     then.compactions = [micro(world, 5)]
     assert cached_messages(world.folded, then, 16, world.now) == 9
     assert cached_messages(world.folded, then, 16, world.now + 1) == 0
+
+
+def test_a_summary_by_the_same_model_keeps_the_newest_entry_of_the_conversation_alive():
+    for settings, found in (({"cache": "5m"}, 15), ({"cache": "5m", "model": "other"}, 0), ({}, 0)):
+        world = session()
+        end = world.folded.last_seq + 1
+        world.now += 200
+        world.add(RequestSent, "summary", settings=settings, instructions="summarize")
+        assert cached_messages(world.folded, world.folded, end, world.now) == found
+        assert (cache_used(world.folded) == world.now) is bool(found)

@@ -6,7 +6,7 @@ from compact.layers.summary import FREED_TOO_LITTLE, finish_background
 from compact.pipeline import plan
 from compact.settings import CompactSettings
 from compact.situation import BackgroundSummary, CannotChange, CompactionPlan, Proposal, finish_plan
-from compact.summary_prompt import INSTRUCTION_TOKENS, summary_usage
+from compact.summary_prompt import INSTRUCTION_TOKENS, USUAL_SUMMARY_TOKENS, summary_usage
 from compact.uncompact import plan_drop
 from tests.narrowing import narrow
 from transcripts.facts import Clear, Compacted, Fold
@@ -110,9 +110,10 @@ def test_a_summary_in_the_background_that_fails_or_frees_too_little_is_not_used(
 def test_what_a_request_for_a_summary_uses_depends_on_the_cache():
     world = full()
     prompt = world.situation.tokens + INSTRUCTION_TOKENS
-    assert summary_usage(world.situation, 500, cached=False) == Usage(input=prompt, output=1_000)
-    warm = summary_usage(world.situation, 500, cached=True)
+    both = 2 * USUAL_SUMMARY_TOKENS  # an analysis or thinking, and the summary
+    assert summary_usage(world.situation, cached=False) == Usage(input=prompt, output=both)
+    warm = summary_usage(world.situation, cached=True)
     assert warm.cache_read > 4_000 and warm.cache_read + warm.cache_written == prompt
-    assert warm.cache_written < 2_000 + INSTRUCTION_TOKENS and warm.output == 1_000
+    assert warm.cache_written < 2_000 + INSTRUCTION_TOKENS and warm.output == both
     world.now += world.settings.cache_ttl_s + 1
-    assert summary_usage(world.situation, 500, cached=True) == Usage(cache_written=prompt, output=1_000)
+    assert summary_usage(world.situation, cached=True) == Usage(cache_written=prompt, output=both)
