@@ -12,7 +12,7 @@ refuse text of these forms, and of those of earlier versions (tools/patch.py): c
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
@@ -286,14 +286,20 @@ def ends_and_directives(text: str, characters: int, ident: str) -> str:
     return f"{text[:quarter]}\n{gap}\n{between}\n[...]\n{text[-quarter:]}"
 
 
-def with_sentences(text: str, ident: str, weight: int, head: int = 0, ends: int = 0) -> str:
+def with_sentences(
+    text: str, ident: str, weight: int, *, head: int = 0, ends: int = 0, also: Collection[str] = ()
+) -> str:
     """Return the sentences of a text of at least `weight`, verbatim and in place, with its beginning or ends.
 
-    `head` is the number of characters of the beginning. With `ends`, the text is cut to about so many
-    characters, and both its beginning and its end are shown.
+    The sentences `also` are shown, whatever they weigh. `head` is the number of characters of the beginning.
+    With `ends`, the text is cut to about so many characters, and both its beginning and its end are shown.
     """
     sentences = weighed_sentences(own_words(text))
-    spans = [(each.start, each.end) for each in sentences if each.weight >= weight]
+    spans = [
+        (each.start, each.end)
+        for each in sentences
+        if each.weight >= weight or text[each.start : each.end] in also
+    ]
     if ends:
         half = max(ends - sum(end - start for start, end in spans), ends // 4) // 2
         spans += [(0, _to_word_end(text, half)), (max(0, len(text) - half), len(text))]

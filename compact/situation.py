@@ -49,14 +49,16 @@ class UserBlock(Struct):
     """A block of a user message: its recall id, text and tokens, and the forms in which it can be shown.
 
     `answers` names the call that the words answer, "" for a message; `sentences` are (weight, sentence) of
-    those that say more than small talk.
+    those that say more than small talk. `changes` are those that may change what was said before, which are
+    shown with it.
     """
 
     ident: str
     text: str
     tokens: int
     answers: str = ""
-    forms: dict[tuple[int, int, int], tuple[str, int]] = field(default_factory=dict)
+    changes: frozenset[str] = frozenset()
+    forms: dict[tuple[tuple[int, int, int], frozenset[str]], tuple[str, int]] = field(default_factory=dict)
     sentences: list[tuple[int, str]] | None = None
 
     def weighed(self) -> list[tuple[int, str]]:

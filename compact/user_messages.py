@@ -7,10 +7,11 @@ the sentences that direct the work are kept longest.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import combinations, groupby
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from transcripts import Entry, Exchange, ImageBlock, TextBlock, own_words
 from transcripts.patterns import lazy_pattern
@@ -85,6 +86,7 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
         stay[at], tokens = _newest(situation, blocks[at], room)
         room = max(0, room - tokens)
     older = [block for at, block in enumerate(blocks) if at not in stay]
+    _mark_changes(blocks)
     small_talk = set[int]()
     if _total(situation, older, WHOLE_FORM) > room:
         small_talk = {at for at, block in enumerate(older[:-KEPT_NEWEST]) if block.is_talk(HEAD_TOKENS)}
@@ -175,7 +177,7 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
     may change it: what takes something back is taken first, and what says more on the same subject is taken
     with it.
     """
-    weighed = _said(situation, blocks)
+    weighed = [replace(each, tokens=situation.counter.text(each.text) + GAP_TOKENS) for each in _said(blocks)]
     parts = [0] * len(blocks)
     for each in weighed:
         parts[each.block] += each.tokens + (0 if parts[each.block] else LINE_FRAME_TOKENS)
@@ -203,17 +205,21 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
 
 
 class Said(Struct, frozen=True):
-    """A sentence of the user: its place among all, its block, and its rank, higher the more it binds."""
+    """A sentence of the user: its place among all, its block, its weight, its subject words, its tokens."""
 
     at: int
     block: int
     text: str
-    tokens: int
-    rank: int
+    weight: int
     words: frozenset[str]
+    tokens: int = 0
+
+    @property
+    def rank(self) -> int:
+        return _rank(self.weight, self.text)
 
 
-def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
+def _said(blocks: Sequence[UserBlock]) -> list[Said]:
     """Return the user's sentences, repeated ones only in the last place."""
     each = [
         (at, weight, line, alike(line)) for at, block in enumerate(blocks) for weight, line in block.weighed()
@@ -224,8 +230,7 @@ def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
             place,
             block=at,
             text=line,
-            tokens=situation.counter.text(line) + GAP_TOKENS,
-            rank=_rank(weight, line),
+            weight=weight,
             words=_subjects(line),
         )
         for place, (at, weight, line, form) in enumerate(each)
@@ -264,22 +269,15 @@ def _rank(weight: int, line: str) -> int:
 def _that_fit(said: Sequence[Said], room: int) -> list[Said]:
     """Return the sentences that fit, those that bind most first, and of the same rank the shortest.
 
-    With a sentence come the later ones that share two rare words with it, since they may change it.
+    With a sentence come the later ones on its subject, since they may change it.
     """
-    about = dict[str, list[Said]]()
-    for each in said:
-        for word in each.words:
-            about.setdefault(word, []).append(each)
-    rare = {word: found for word, found in about.items() if 1 < len(found) <= RARE_COUNT}
+    later = _later_on_subject(said)
     kept = dict[int, Said]()
     shown = set[int]()  # the blocks of the kept sentences
     for each in sorted(said, key=lambda each: (-each.rank, each.tokens, -each.at)):
         if each.tokens > room and each.at not in kept:
             continue  # nor does it fit with what comes with it
-        beside = [other for word in each.words & rare.keys() for other in rare[word] if other.at > each.at]
-        shared = Counter(other.at for other in beside)
-        group = {other.at: other for other in beside if shared[other.at] >= SHARED_WORDS}
-        group[each.at] = each
+        group = {other.at: other for other in (each, *later.get(each.at, ()))}
         new = {at: one for at, one in group.items() if at not in kept}
         blocks = {one.block for one in new.values()} - shown
         tokens = sum(one.tokens for one in new.values()) + LINE_FRAME_TOKENS * len(blocks)
@@ -290,6 +288,41 @@ def _that_fit(said: Sequence[Said], room: int) -> list[Said]:
     return [kept[at] for at in sorted(kept)]
 
 
+def _later_on_subject(said: Sequence[Said]) -> dict[int, list[Said]]:
+    """Return for sentences, by their place, the later ones on the same subject.
+
+    These share two rare words with it, or are short and share one that no other sentence has.
+    """
+    about = dict[str, list[Said]]()
+    for each in said:
+        for word in each.words:
+            about.setdefault(word, []).append(each)
+    shared = Counter[tuple[int, int]]()
+    for found in about.values():
+        if 1 < len(found) <= RARE_COUNT:
+            only = len(found) == 2 and len(found[1].text) <= PLAIN_CHARS
+            for first, second in combinations(found, 2):
+                shared[first.at, second.at] += SHARED_WORDS if only else 1
+    by_place = {each.at: each for each in said}
+    later = dict[int, list[Said]]()
+    for (first_at, second_at), count in shared.items():
+        if count >= SHARED_WORDS:
+            later.setdefault(first_at, []).append(by_place[second_at])
+    return later
+
+
+def _mark_changes(blocks: Sequence[UserBlock]) -> None:
+    """Mark the sentences that may change a wish or a rule: they are shown wherever that is."""
+    said = _said(blocks)
+    later = _later_on_subject(said)
+    changes = dict[int, set[str]]()
+    for each in said:
+        for other in later.get(each.at, ()) if each.weight >= WISH else ():
+            changes.setdefault(other.block, set()).add(other.text)
+    for at, block in enumerate(blocks):
+        block.changes = frozenset(changes.get(at, ()))
+
+
 def alike(sentence: str) -> str:
     """Return the form in which two sentences that say the same in the same words agree."""
     return sentence.casefold().strip(" .!")
@@ -297,7 +330,8 @@ def alike(sentence: str) -> str:
 
 def _form(situation: Situation, block: UserBlock, form: Form) -> tuple[str, int]:
     """Return a block in a form, and the tokens that this takes."""
-    if form not in block.forms:
+    key = (form, block.changes)
+    if key not in block.forms:
         text = block.text
         cap = situation.settings.user_block_max_tokens
         if own_words(text) != text:
@@ -305,10 +339,10 @@ def _form(situation: Situation, block: UserBlock, form: Form) -> tuple[str, int]
         if block.tokens > min(cap, max(form.tokens + CUT_NOTE_TOKENS, form.whole) if form.tokens else cap):
             size = cap * len(text) // block.tokens * 9 // 10
             cut = {"ends": size} if form.tokens == CAPPED else {"head": _head(situation, text, form.tokens)}
-            text = with_sentences(text, block.ident, form.weight, **cut)
+            text = with_sentences(text, block.ident, form.weight, **cut, also=block.changes)
         text = f"({', '.join(filter(None, (block.ident, block.answers)))}) {text}"
-        block.forms[form] = (text, situation.counter.text(text))
-    return block.forms[form]
+        block.forms[key] = (text, situation.counter.text(text))
+    return block.forms[key]
 
 
 def _head(situation: Situation, text: str, tokens: int) -> int:

@@ -79,6 +79,24 @@ DENSE_CONSTRAINTS = (
     "Комментарии в коде пиши только по-английски.",
     "Não uses cores vermelhas nos gráficos.",
 )
+# Rules, and what changes them later in words that do not say so.
+CHANGED_RULES = (
+    ("Use a timeout of 30 seconds for every request.", "Timeout went up to 90 seconds."),
+    ("Keep functions under 40 lines.", "The line limit is 60 nowadays."),
+    ("Reports go to Priya.", "Priya left, reports are for Marek."),
+    ("Deploy only on Tuesdays.", "The deploy window moved over to Thursdays."),
+    ("Write all dates as DD.MM.YYYY.", "Dates have become ISO 8601 everywhere."),
+    ("Never touch the legacy folder.", "The legacy folder got its green light yesterday."),
+    ("Use tabs for indentation.", "Indentation: four spaces after all."),
+    ("All prices must be in euros.", "We settled on dollars for the prices."),
+    ("Cache entries live for ten minutes.", "Ops bumped cache entries to an hour."),
+    ("Log at level INFO in production.", "Production logs at WARNING these days."),
+    ("Retries: three at most.", "Five retries are fine with the vendor."),
+    ("Port 8080 is reserved for the proxy, never bind it.", "The proxy sits on port 9090 since the move."),
+    ("Batch size has to be 500.", "Batch size: 200, the disk could not keep up."),
+    ("Store sessions in Redis only.", "Sessions live in Memcached as of this week."),
+    ("Tests may not use the network.", "Network in tests became okay for the sandbox suite."),
+)
 OTHER_PROMISES = (
     "I'll stay away from the auth middleware.",
     "I will pin all actions by hash.",

@@ -9,6 +9,7 @@ from tests.sampling import sampled, sampled_rows
 from tests.tables import each_row
 
 from .side_constraints import (
+    CHANGED_RULES,
     CODE_LIKE_CONSTRAINTS,
     CONSTRAINTS,
     DECISIONS,
@@ -109,6 +110,16 @@ def test_they_may_be_in_one_long_message(user_tokens, window):
     world.reply("ok")
     compacted(world, 1)
     assert surviving(world, CONSTRAINTS) == list(CONSTRAINTS)
+
+
+@each_row(("user_tokens", "window", "text"), [(24_000, 200_000, prose), (2_000, 16_000, guidelines)])
+def test_a_rule_is_not_shown_without_what_changes_it_later(user_tokens, window, text):
+    sentences = tuple(said for at in (0, 1) for said in (pair[at] for pair in CHANGED_RULES))
+    world = said_once(sentences, user_tokens, window, text=text)
+    compacted(world, 1)
+    shown = surviving(world, sentences)
+    assert [pair for pair in CHANGED_RULES if pair[0] in shown and pair[1] not in shown] == []
+    assert len(shown) >= 26
 
 
 def test_of_every_message_the_beginning_stays_however_old():
