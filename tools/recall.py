@@ -81,7 +81,7 @@ async def _search(originals: Originals, arguments: RecallArguments, own: str) ->
     if not hits:
         elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'
         text = f"No matches in this {arguments.scope}: {words}{elsewhere}"
-        text += f"\n[{found.note()}]" if found.unread else ""
+        text += f"\n[{found.note()}]" if found.note() else ""
         return text_result(text, human=Display(note="nothing found"))
     shown = hits[offset:wanted]
     if not shown:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .index_file import *
     from .originals import *
     from .ranking import *
+    from .words import *
 
 __getattr__ = lazy_door(
     __name__,
@@ -20,5 +21,6 @@ __getattr__ = lazy_door(
         "index_file": "record_path recorded_sids",
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "ranking": "Found search_facts search_records",
+        "words": "query_terms",
     },
 )

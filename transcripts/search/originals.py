@@ -84,7 +84,7 @@ class Originals(Struct, frozen=True):
             found = search.ProjectSearch(home, self.project).find(words, sids, limit, here=self.sid)
             hits += found.hits
             unread = found.unread
-        return search.SearchHits(tuple(hits[:limit]), unread)
+        return search.SearchHits(tuple(hits[:limit]), unread, vague=not search.query_terms(words))
 
     def prompt_in_view(self) -> str:
         """Return the id of the user's latest prompt, "" if the context does not show all of it."""

@@ -86,7 +86,7 @@ def document_terms(text: str) -> dict[str, int]:
 
 
 def query_terms(query: str) -> tuple[QueryTerm, ...]:
-    """Return the terms of a query, longest first, without stop words unless there is nothing else.
+    """Return the terms of a query, longest first, without stop words.
 
     `word*` matches every word with this prefix.
     """
@@ -102,7 +102,7 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
             if not begins_pair or not any(other.endswith(term) for other in terms if other != term):
                 made = QueryTerm(term, is_prefix=begins_pair or term == asked_prefix)
                 found.setdefault(term, replace(made, written=written) if term == joined != written else made)
-    telling = [term for term in found.values() if term.text not in STOP_WORDS] or list(found.values())
+    telling = [term for term in found.values() if term.text not in STOP_WORDS]
     return tuple(sorted(telling, key=lambda term: -len(term.text))[:MAX_QUERY_TERMS])
 
 

@@ -45,6 +45,9 @@ def test_the_best_hits_of_all_sessions_are_printed(capsys: pytest.CaptureFixture
     }
     assert out.count('  in "a walrus') == len(out.splitlines()) // 2 and "weak match" not in out
     assert run(capsys, project, "unicorn") == (1, "", "nothing found\n")
+    for vague in ("x", "what is it", "**"):
+        told = "nothing found: the words are too short or too common to search for\n"
+        assert run(capsys, project, vague) == (1, "", told)
 
 
 def test_a_hit_with_few_of_the_words_is_marked(capsys: pytest.CaptureFixture[str], project: Path) -> None:
@@ -114,7 +117,8 @@ def test_what_another_process_holds_is_not_waited_for_again(
 
     monkeypatch.setattr(index_file, "_wait_for", wait_for)
     code, out, err = run(capsys, project, "--queries", str(project / "queries"))
-    assert (code, err) == (0, "") and "walrus" in out and "bikeshed" in out
+    told = "cannot use the search index; results are ranked less well without it\n"
+    assert (code, err) == (0, told) and "walrus" in out and "bikeshed" in out
     assert waits == [1.0, 0.0, 0.0]
 
 
