@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +23,7 @@ from agent.session import Session, note_news
 from compact import NeededText, joined_text
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
+from tools.sandbox import BlockedAccess, UnblockDecision
 from transcripts import ChannelBlock, Display, Reply, Result, TextBlock, ToolUseBlock
 from transcripts.wording import shorten
 
@@ -278,9 +281,18 @@ async def _call_tool(
             each.kind == "server" or (each.kind == "run" and not rules.only_reads(each))
             for each in parsed.access
         )
+        emit = batch.emit
         tools = context.tool_context if changing else None
-        async with checkpointed(context.checkpoints, batch.emit, tools) as changed:
-            result = await parsed.tool.run(parsed.arguments, running)
+        if changing and call.sandboxed and rules.sandbox_holds:
+            async with checkpointed(context.checkpoints, emit, None) as changed, AsyncExitStack() as outside:
+                recording: list[AbstractAsyncContextManager[object]] = [
+                    checkpointed(context.checkpoints, emit, tools)
+                ]
+                ask = partial(_ask_and_record, questions, outside, recording)
+                result = await parsed.tool.run(parsed.arguments, replace(running, ask_to_leave=ask))
+        else:
+            async with checkpointed(context.checkpoints, emit, tools) as changed:
+                result = await parsed.tool.run(parsed.arguments, running)
         return with_changed_files(result, changed, told=call.sandboxed) if changing else result
     except (FileError, ToolError) as error:
         return text_result(error.for_model(context.tools), error=True)
@@ -293,6 +305,19 @@ async def _call_tool(
         log.exception("tool %s raised", call.name)
         fault = f"{call.name} failed with an internal error: {error!r}. The call itself is not at fault."
         return text_result(fault, error=True)
+
+
+async def _ask_and_record(
+    questions: CallQuestions,
+    outside: AsyncExitStack,
+    recording: list[AbstractAsyncContextManager[object]],
+    refusal: BlockedAccess,
+) -> UnblockDecision:
+    """Ask about access for a command that can write nothing so far; once it can, its changes are recorded."""
+    decision = await questions.ask_about_access(refusal)
+    if decision.answer != "no" and not refusal.waiting and recording:
+        await outside.enter_async_context(recording.pop())
+    return decision
 
 
 async def _with_words_of_hooks(

@@ -955,6 +955,31 @@ def test_in_a_project_set_read_only_each_write_needs_approval(tmp_path: Path) ->
     assert shell.asked == ["blocked: write a (touch)"] and (shell.folder / "a").exists()
 
 
+def test_where_commands_can_only_read_files_are_kept_for_rewind_once_one_may_write(tmp_path: Path) -> None:
+    """A home directory is read-only at first. Its files are neither compared nor copied for nothing."""
+    chosen = SandboxSettings(project="read-only")
+    shell = SandboxedWorld(tmp_path / "project", chosen=chosen)
+    (shell.folder / "b").write_text("old")
+    seen: list[bool] = []
+
+    def look() -> None:
+        checkpoints = shell.world.context.checkpoints
+        assert checkpoints is not None
+        seen.append(bool(checkpoints.scanner.store.digests()))
+
+    shell.before_each = look
+    shell.run(["bash -c true", "touch a", "bash -c true"], Allow("once"))
+    assert shell.asked == ["blocked: write a (touch)"] and seen == [False, False, True]
+    checkpoints = shell.world.context.checkpoints
+    assert checkpoints is not None and [change.path for change in checkpoints.log.changes] == ["a"]
+    small = SnapshotLimits(max_files=1)
+    large = SandboxedWorld(tmp_path / "large" / "project", chosen=chosen, checkpoint_limits=small)
+    for name in ("b", "c", "d"):
+        (large.folder / name).write_text("old")
+    large.run(["bash -c true"])
+    assert large.asked == []
+
+
 def test_with_the_sandbox_off_a_command_needs_approval_and_runs_without_one(tmp_path: Path) -> None:
     shell = SandboxedWorld(tmp_path / "project", chosen=SandboxSettings("off"))
     shell.run(["git config a.b c"], Allow("once"))
