@@ -12,6 +12,7 @@ from agent.errors import UsageError
 from agent.model_port import IncomingReply
 from agent.session.repository import SessionRepository, _charged, load_deferred
 from agent.session.session import Session
+from compact import PriceList, Prices
 from compact.tokens import TokenCounter
 from transcripts.facts import Clear, Metadata, User
 from transcripts.folding import Folded
@@ -392,5 +393,16 @@ def test_only_facts_that_are_not_on_the_disk_are_synced() -> None:
     session.rewound(1, {})
     session.undone("c1", ())
     session.user(())
+    session.open(("system",), ())
     session.sync()
-    assert record.calls == ["append durable"] * 3
+    assert record.calls == ["append durable"] * 5
+
+
+def test_charges_outside_the_conversation_cost_the_prices_in_use() -> None:
+    session = Session("s", NotedRecord(), Folded(), TokenCounter(None), lambda: 1.0)
+    session.charge(Usage(input=1_000_000), "own", asked=3)
+    session.charge(Usage())
+    assert session.unpriced == ["own"] and session.spent == Usage(input=1_000_000)
+    session.use_prices(PriceList({"own": Prices(2.0, 10.0)}))
+    assert (session.cost, session.unpriced) == (2.0, [])
+    assert [note.about["asked"] for note in session.folded.metadata] == [3]

@@ -313,4 +313,6 @@ def test_a_memory_file_that_is_cut_says_how_much_is_left_out() -> None:
         assert memory_path_of(made) == "/p/AGENTS.md"
         assert (cut_after(made) is None) == ("left out" not in shown)
     assert memory_path_of("Other words") is None
+    older = "Instructions of the user from /p/AGENTS.md:\n\nabcd"
+    assert memory_path_of(older) == "/p/AGENTS.md"
     assert memory_of(["Other words", made]) == {"/p/AGENTS.md": made}

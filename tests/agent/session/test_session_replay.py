@@ -13,11 +13,17 @@ from agent.events import (
 )
 from agent.extensions.mcp.tool import mcp_tool
 from agent.session.session import Session
-from agent.session.session_replay import MAX_ANSWER_CHARS, MAX_RECENT_CALLS, MAX_RECENT_CHARS, show_replayed
+from agent.session.session_replay import (
+    MAX_ANSWER_CHARS,
+    MAX_RECENT_CALLS,
+    MAX_RECENT_CHARS,
+    show_replayed,
+    show_rewound,
+)
 from compact.tokens import TokenCounter
 from tools.bash import TOOL as BASH
 from transcripts.data_tags import ATTACHED_LINE, injected, quoted
-from transcripts.facts import Clear, Reply, Result, User
+from transcripts.facts import Clear, Metadata, Reply, Result, User
 from transcripts.folding import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock
 
@@ -199,3 +205,29 @@ def test_compactions_are_reported_again_where_they_were_made() -> None:
     notices = [event.notice for event in told if isinstance(event, ContextCompacted)]
     assert "9k -> 2k tokens (-78%): old tool output was cleared, older messages were summarized" in notices[0]
     assert "9k -> 6k tokens" in notices[1]
+
+
+def test_after_a_rewind_its_last_exchange_is_shown_again() -> None:
+    one = session()
+    told: list[Event] = []
+    show_rewound(one, TOOLS, told.append)
+    assert told == [Notice("the conversation is now empty: the model sees none of the messages above")]
+    for number in range(3):
+        prompt(one, f"question {number}")
+        exchange(one, f"answer {number}")
+    told.clear()
+    show_rewound(one, TOOLS, told.append)
+    shown = [event for event in told if not isinstance(event, EarlierMessages)]
+    assert shown == [
+        Notice("the conversation now ends here:"),
+        PromptReplayed("question 2"),
+        CommandOutput("answer 2", "markdown"),
+    ]
+
+
+def test_a_copy_names_the_session_that_it_is_of() -> None:
+    one = session()
+    prompt(one, "go")
+    one.add_metadata(Metadata.FORK, {"of": "01234567-89ab-cdef-0123-456789abcdef", "at": 7})
+    one.add_metadata("name", {"name": "copy"})
+    assert replayed(one)[-1] == Notice("resumed session s1, a fork of 01234567 up to r7")

@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
-from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD
+from agent.session.skill_texts import (
+    SKILL_TOOL,
+    SKILLS_HEAD,
+    instructions_text,
+    kept_chars,
+    kept_instructions,
+)
 from agent.session.system_prompts import (
     COMMAND_TEXTS,
     RECORDS_TEXT,
@@ -14,6 +20,9 @@ from agent.session.system_prompts import (
     text_in_mode,
 )
 from tests.tables import each_row
+from transcripts.facts import Opened, User
+from transcripts.folding import fold
+from transcripts.messages import ChannelBlock
 
 
 def test_the_sandbox_and_the_hidden_transcripts_are_told_where_there_are_any() -> None:
@@ -47,3 +56,17 @@ def test_an_agent_gets_the_list_of_skills_and_memory_files_only_if_it_can_use_th
     assert agent_prompt(session, own, [SKILL_TOOL], True)[1:] == (memory, skills, "more")
     assert agent_prompt(session, own, ["read"], True)[1:] == (memory, "more")
     assert agent_prompt(session, own, [SKILL_TOOL], False)[1:] == (skills, "more")
+
+
+def test_a_compaction_keeps_the_newest_instructions_within_their_share_of_the_window() -> None:
+    texts = [instructions_text(name, Path("/p"), name * 5_000) for name in ("a", "b", "c")]
+    facts = [User(seq, 0.0, (ChannelBlock(text),)) for seq, text in enumerate(texts, 2)]
+    folded = fold([Opened(1, 0.0, tag="7f3a21"), *facts])
+    window = 40_000
+    assert kept_chars(window) == 7_000
+    newest, second, oldest = kept_instructions(folded, window)
+    assert newest == f"{texts[2]}\n(end of the instructions of c, r4)"
+    left = kept_chars(window) - len(texts[2])
+    cut = f"[{len(texts[1]) - left:,} more characters; read them with recall r3]"
+    assert second == f"{texts[1][:left]}\n{cut}\n(end of the instructions of b, r3)"
+    assert oldest.startswith(f"\n[{len(texts[0]):,} more characters")
