@@ -172,7 +172,7 @@ def refused_to_agents(session: Session, context: TurnContext) -> set[Place]:
 
 
 def _refused_to(session: Session, context: TurnContext, since: int) -> set[Place]:
-    denied = {str(call["tool_use_id"]) for call in context.permissions.denied}
+    denied = {call.id for call in context.permissions.denied}
     found: set[Place] = set()
     for entry in reversed(session.folded.entries if denied else ()):
         if entry.seq < since:

@@ -236,7 +236,7 @@ def _permission_lines(store: PermissionStore) -> list[str]:
         f"mode   {rules.mode}: {mode_words(rules.mode, rules.sandboxed)}",
         *(f"{kind:<5}  {rule}  ({origin})" for kind, rule, origin in _rule_rows(store)),
         *(["recently denied:"] if denied else []),
-        *(f"  {call['tool_name']}: {_first_argument(call['tool_input'])}" for call in denied),
+        *(f"  {call.name}: {_first_argument(call.input)}" for call in denied),
     ]
 
 
@@ -252,10 +252,9 @@ def _rules_by_kind(store: PermissionStore) -> list[tuple[str, Rule]]:
     return [(kind, rule) for kind, each in kinds for rule in each]
 
 
-def _first_argument(arguments: object) -> str:
+def _first_argument(arguments: Mapping[str, Any]) -> str:
     """Return the first text among the arguments of a call, shortened."""
-    values = arguments.values() if isinstance(arguments, dict) else ()
-    text = next((value for value in values if isinstance(value, str)), str(arguments))
+    text = next((value for value in arguments.values() if isinstance(value, str)), str(dict(arguments)))
     return shorten(text, 80)
 
 

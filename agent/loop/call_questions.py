@@ -149,10 +149,7 @@ class CallQuestions(Struct):
 
     def _no(self, words: str) -> UnblockDecision:
         self.denied = True
-        use = self.call.use
-        self.context.permissions.denied.append(
-            {"tool_name": self.call.tool.name, "tool_use_id": use.id, "tool_input": dict(use.input)}
-        )
+        self.context.permissions.denied.append(replace(self.call.use, name=self.call.tool.name))
         return UnblockDecision("no", words)
 
     def _question(self, refusal: BlockedAccess) -> tuple[PermissionQuestion, Passage | None]:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from agent import shell
 from agent.settings_files import MAX_SETTINGS_BYTES, read_settings
+from transcripts import ToolUseBlock
 from transcripts.storage import make_private_folders, read_regular, replace_file
 
 from .modes import Mode
@@ -43,7 +44,7 @@ class PermissionStore:
         self.rules = rules
         self.path = path
         self.sandbox = sandbox or SandboxSettings()
-        self.denied: list[dict[str, object]] = []
+        self.denied: list[ToolUseBlock] = []
         self.on_planning: Callable[[bool], None] = lambda planning: None
         self.before_plan: Mode = "manual"
 

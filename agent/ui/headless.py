@@ -166,7 +166,7 @@ def _exit_code(controller: Controller, ended: TurnFinished) -> int:
     if ended.code or not context.permissions.denied:
         return ended.code
     calls = [entry for entry in session.folded.entries if isinstance(entry, Exchange) and entry.uses]
-    refused = {call["tool_use_id"] for call in context.permissions.denied}
+    refused = {call.id for call in context.permissions.denied}
     last = calls[-1].uses.values() if calls else ()
     return 4 if any(use.id in refused for use in last) else 0
 

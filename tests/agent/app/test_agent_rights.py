@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.app.agent_rights import NarrowedPermissions
 from agent.permissions import PermissionRules, PermissionStore, Rule
+from transcripts import ToolUseBlock
 
 
 def test_a_narrower_mode_holds_for_the_agent_alone_and_a_wider_one_for_no_one() -> None:
@@ -36,5 +37,6 @@ def test_what_the_user_grants_to_an_agent_is_granted_to_the_session() -> None:
 
 def test_a_denial_to_an_agent_counts_for_the_run() -> None:
     session = PermissionStore(PermissionRules())
-    NarrowedPermissions(session, None).denied.append({"tool_name": "bash"})
-    assert session.denied == [{"tool_name": "bash"}]
+    call = ToolUseBlock("t1", "bash", {"command": "make"})
+    NarrowedPermissions(session, None).denied.append(call)
+    assert session.denied == [call]

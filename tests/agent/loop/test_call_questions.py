@@ -64,7 +64,7 @@ def test_a_denial_has_the_user_s_reason_and_may_end_the_turn(tmp_path: Path) -> 
         asked, decision = answer_to(HOST, w)
         assert decision == UnblockDecision("no", "nobody is here")
         assert (asked.denied, asked.stop, asked.reason) == (True, False, "")
-        denied = {"tool_name": "act", "tool_use_id": "call_1", "tool_input": {"words": "make all"}}
+        denied = ToolUseBlock("call_1", "act", {"words": "make all"})
         assert w.context.permissions.denied == [denied] * 3
 
 

@@ -420,7 +420,7 @@ def test_a_blocked_access_needs_approval_once_and_a_denial_keeps_it_blocked(shel
     results = (fact for fact in shell.world.record.facts if isinstance(fact, Result))
     assert [result.remarks for result in results] == [(("", "use a file of your own"),), ()]
     assert shell.config == before
-    assert [call["tool_name"] for call in shell.world.context.permissions.denied] == ["bash", "bash"]
+    assert [call.name for call in shell.world.context.permissions.denied] == ["bash", "bash"]
     assert [turn.reason for turn in shell.world.told(TurnFinished)] == ["done", "denied"]
 
 

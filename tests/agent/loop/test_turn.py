@@ -295,8 +295,8 @@ def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
         (told,) = w.told(ToolCallFinished)
         assert told.denied and told.result.human == Display(text="You denied this call: I need x")
         (denied,) = w.context.permissions.denied
-        assert (denied["tool_name"], denied["tool_input"]) == ("act", {"words": "rm x"})
-        assert denied["tool_use_id"] == w.server.requests[-1]["messages"][-1]["content"][0]["tool_use_id"]
+        assert (denied.name, denied.input) == ("act", {"words": "rm x"})
+        assert denied.id == w.server.requests[-1]["messages"][-1]["content"][0]["tool_use_id"]
         w.check()
 
 

@@ -166,8 +166,8 @@ def test_a_call_is_judged_under_the_name_of_the_servers_tool(tmp_path: Path) -> 
             made.run()
             denied = "plan mode is on" if "mode" in rules else "the rule "
             assert made.texts()[0].startswith(f"Permission denied: {denied}")
-            assert made.context.permissions.denied[0]["tool_name"] == "mcp__calc__add"
-            assert made.context.permissions.denied[0]["tool_input"] == {"a": 1}
+            assert made.context.permissions.denied[0].name == "mcp__calc__add"
+            assert made.context.permissions.denied[0].input == {"a": 1}
     with world([call, "done"], tmp_path) as made:
         world_with(made, server_with(ADD), "mcp__calc__*", mode="plan")
         made.run()
