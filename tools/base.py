@@ -27,7 +27,7 @@ from transcripts.patterns import lazy_pattern
 from transcripts.search import Originals
 from transcripts.wording import shorten
 
-from .spawning import SpawnRequest, SpawnResult
+from .spawning import CallPlace, SpawnRequest, SpawnResult
 from .user_questions import AskUser, PlanMode, Preview
 
 SMALL_WINDOW_TOKENS = 16_384  # in a window of at most this size, all tools would take a fifth or more
@@ -196,18 +196,13 @@ class ToolCall(Struct, frozen=True):
     """
 
     context: ToolContext
-    ident: str = "0.0"  # "<seq of the reply>.<block>": unique in the session, free for naming files
+    ident: str = "0.0"  # unique in the session, free for naming files
     progress: Callable[[str], None] = lambda text: None
     checkpoint: Callable[[Path], None] | None = None
     sandboxed: bool = False
     ask_to_leave: Callable[[BlockedAccess], Awaitable[UnblockDecision]] | None = None
     ask: AskUser | None = None
-
-    @property
-    def reply_seq(self) -> int:
-        """seq of the reply that requested it; 0 if none did."""
-        seq = self.ident.partition(".")[0]
-        return int(seq) if seq.isdecimal() else 0
+    place: CallPlace = CallPlace()  # in the transcript
 
 
 # Given the name and the input of a call, returns the tool that it stands for, with the arguments for that

@@ -104,7 +104,7 @@ async def run_bash(
     limits = _limits_of_call(limits, arguments.timeout, context)
     cut = _note_of_cut_time(arguments, limits)
     request = CommandRequest(
-        line, sandboxed=call.sandboxed, cwd=context.cwd, inbox=context.inbox, since=call.reply_seq
+        line, sandboxed=call.sandboxed, cwd=context.cwd, inbox=context.inbox, since=call.place.reply
     )
     if arguments.run_in_background:
         return _with_notes(await _start_job(runner, request, call, limits), moved, cut)
@@ -196,7 +196,7 @@ async def _ask_about_job(
     ports = await job.ports()
     inbox = call.context.inbox
     if job.ended is not None and job.inbox.reader is inbox:  # another session's model is notified by its own
-        inbox.count_as_told(job.id, call.reply_seq + 1)
+        inbox.count_as_told(job.id, call.place.reply + 1)
     return job_result(job, ports, runner.context, asyncio.get_running_loop().time(), limits)
 
 

@@ -44,7 +44,7 @@ async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolRes
         found = _original(originals, arguments.id.strip().strip("[]"), arguments.offset, most)
         return replace(found, about={Result.RECALLED: True})
     if arguments.query is not None and arguments.query.strip():
-        found = await _search(originals, arguments, f"r{call.reply_seq}")
+        found = await _search(originals, arguments, f"r{call.place.reply}")
         return replace(found, about={Result.RECALLED: True})
     raise ToolError(
         "Neither `id` nor `query` was given.\nGive the id from a placeholder, or words to search for."

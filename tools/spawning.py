@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec import Struct
 
 from transcripts.wording import pluralize
+
+
+class CallPlace(NamedTuple):
+    """The place of a call: the seq of the reply that requested it, 0 if none did, and the block's index."""
+
+    reply: int = 0
+    block: int = 0
 
 
 class SpawnRequest(Struct, frozen=True):
@@ -17,6 +26,7 @@ class SpawnRequest(Struct, frozen=True):
     agent: str = ""  # the name of its definition; "": it works as the calling session does
     task: str = ""  # the task in a few words, for the user
     call: str = ""  # the `ident` of the call that starts it
+    place: CallPlace = CallPlace()  # of that call
     background: bool = False  # whether the call returns at once, and the report goes to the inbox
 
 

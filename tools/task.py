@@ -46,6 +46,7 @@ async def run_task(arguments: TaskArguments, call: ToolCall) -> ToolResult:
         agent=arguments.agent,
         task=arguments.description,
         call=call.ident,
+        place=call.place,
         background=arguments.run_in_background,
     )
     return task_result(await call.context.spawn(request))

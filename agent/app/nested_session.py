@@ -161,7 +161,7 @@ class NestedRun(Struct):
         begun: dict[str, Any] = {"number": agent.number, "agent": agent.name, "task": agent.task}
         begun |= {"session": agent.sid}
         if agent.background:  # it may be noted after the next prompt, so the reply with its call is noted too
-            begun |= {"background": True, "reply": agent.place[0]}
+            begun |= {"background": True, "reply": agent.place.reply}
         begun |= {"since": self.since} if call.forked else {}
         call.parent.add_metadata(AGENT_TOPIC, begun)
         agent.doing = "starting"

@@ -12,7 +12,7 @@ from agent.session import Session
 from tools.base import ToolError, ToolInterrupted, text_result
 from tools.files import FileError
 from tools.processes import Inbox
-from tools.spawning import SpawnRequest, SpawnResult
+from tools.spawning import CallPlace, SpawnRequest, SpawnResult
 from transcripts import DataTag, TextBlock, quoted
 from transcripts.wording import pluralize
 
@@ -36,7 +36,6 @@ class Agent(Struct, eq=False):
     number    counts the agents of the session
     name      of its definition
     call      the id of the call that started it
-    place     the reply's seq and the block index of that call
     sid       the id of its session, "" until it has begun
     budget    dollars that it may spend
     doing     its current activity in a few words
@@ -52,7 +51,7 @@ class Agent(Struct, eq=False):
     name: str
     task: str
     call: str = ""
-    place: tuple[int, int] = (0, 0)
+    place: CallPlace = CallPlace()
     background: bool = False
     sid: str = ""
     budget: float = 0.0
@@ -171,7 +170,7 @@ class AgentPool(Struct, eq=False):
             report = (await self._run(agent, request)).report()
         except (FileError, ToolError) as error:
             report = str(error)
-        self.inbox.post(late_report(agent.label, agent.task, report), agent.label, agent.place[0])
+        self.inbox.post(late_report(agent.label, agent.task, report), agent.label, agent.place.reply)
         self.notify(f"{agent.label} has finished; its report is sent with the next request")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -180,7 +179,7 @@ class AgentPool(Struct, eq=False):
         if task.cancelled() or error is not None:
             why = "the user interrupted it" if error is None else f"internal error: {error!r}"
             report = late_report(agent.label, agent.task, f"(no report: {why})")
-            self.inbox.post(report, agent.label, agent.place[0])
+            self.inbox.post(report, agent.label, agent.place.reply)
 
     def _new(self, request: SpawnRequest) -> Agent:
         number = 1 + self._started()
@@ -189,10 +188,9 @@ class AgentPool(Struct, eq=False):
                 f"Cannot start another agent: the limit of {MAX_AGENTS_OF_SESSION} per session is reached.\n"
                 "Do the rest yourself."
             )
-        of, _, block = request.call.partition(".")
-        place = (int(of), int(block)) if of.isdecimal() and block.isdecimal() else (0, 0)
-        exchange = self.session.folded.conversation.exchange_of(place[0])
-        use = exchange.use(place[1]) if exchange is not None else None
+        place = request.place
+        exchange = self.session.folded.conversation.exchange_of(place.reply)
+        use = exchange.use(place.block) if exchange is not None else None
         call = use.id if use is not None else ""
         return Agent(
             number,

@@ -24,6 +24,7 @@ from compact import NeededText, joined_text
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
 from tools.sandbox import BlockedAccess, UnblockDecision
+from tools.spawning import CallPlace
 from transcripts import ChannelBlock, Display, Reply, Result, TextBlock, ToolUseBlock
 from transcripts.wording import shorten
 
@@ -166,9 +167,7 @@ def _refused(index: int, use: ToolUseBlock, tool: Tool | None, text: str, title:
 
 def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> PreparedCall:
     """Return a call without permission. Raises TurnStopped, with the call answered, if the turn ends."""
-    batch.context.permissions.denied.append(
-        {"tool_name": call.name, "tool_use_id": call.use.id, "tool_input": dict(_ran(call).input)}
-    )
+    batch.context.permissions.denied.append(replace(_ran(call), name=call.name))
     text = "\n".join((permission.refusal, *permission.notes, permission.hint))
     shown = permission.shown or permission.refusal
     about = Result.about_remarks(("", permission.reason))
@@ -264,6 +263,7 @@ async def _call_tool(
     running = ToolCall(
         context.tool_context,
         ident=ident,
+        place=CallPlace(batch.reply, call.index),
         progress=progress,
         checkpoint=announce,
         sandboxed=call.sandboxed,

@@ -17,6 +17,7 @@ from tests.tables import each_row
 from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult
 from tools.recall import MAX_PAGE_CHARS
+from tools.spawning import CallPlace
 from transcripts import Display
 from transcripts.facts import Clear, Fold, Result, User
 from transcripts.folding import fold
@@ -57,7 +58,7 @@ async def asked(originals: Originals | None, page_bytes: int = MAX_PAGE_CHARS, *
     lookup: Any = None if originals is None else lambda: originals
     context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, lookup=lookup)
     context.page_bytes = lambda: page_bytes
-    return await run_tool(recall.TOOL, recall.TOOL.parse(given), ToolCall(context, "99.0"))
+    return await run_tool(recall.TOOL, recall.TOOL.parse(given), ToolCall(context, place=CallPlace(99)))
 
 
 def ask(originals: Originals | None, **given: Any) -> ToolResult:

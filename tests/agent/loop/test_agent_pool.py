@@ -19,7 +19,7 @@ from agent.loop.agent_pool import (
     AgentPool,
 )
 from tools.base import ToolError, ToolInterrupted, text_result
-from tools.spawning import SpawnRequest, SpawnResult
+from tools.spawning import CallPlace, SpawnRequest, SpawnResult
 from transcripts.facts import Reply
 from transcripts.messages import TextBlock, ToolUseBlock
 
@@ -218,13 +218,13 @@ def test_an_agent_knows_the_call_that_started_it(w: World) -> None:
         blocks = (TextBlock("so"), ToolUseBlock("t9", "task", {}))
         reply = Reply(w.session.folded.last_seq + 1, 0.0, blocks, (1, 1))
         w.session._add(reply)
-        for call, place, ident in (
-            (f"{reply.seq}.1", (reply.seq, 1), "t9"),
-            (f"{reply.seq}.0", (reply.seq, 0), ""),
-            ("999.1", (999, 1), ""),
-            ("t9", (0, 0), ""),
+        for place, ident in (
+            (CallPlace(reply.seq, 1), "t9"),
+            (CallPlace(reply.seq, 0), ""),
+            (CallPlace(999, 1), ""),
+            (CallPlace(), ""),
         ):
-            await pool.spawn(SpawnRequest("x", call=call))
+            await pool.spawn(SpawnRequest("x", place=place))
             agent = pool.agents[-1]
             assert (agent.place, agent.call, agent.status.call) == (place, ident, ident)
 
