@@ -1,3 +1,5 @@
+from base64 import b64encode
+
 from tests.tables import each_row
 from transcripts.codec import decode_line, encode_fact, mask_line
 from transcripts.facts import User
@@ -34,6 +36,19 @@ def test_a_secret_is_masked_wherever_it_stands(secret: str, around: str) -> None
     core = secret[-20:-4] if "PRIVATE" not in secret else "MIIEow"
     assert core not in masked and "masked]" in masked
     assert mask(masked) == masked
+
+
+def test_base64_of_a_text_with_a_secret_is_masked() -> None:
+    key = SECRETS[2]
+    for plain in (key, f"user:{key}", "DB_PASSWORD=horses-77-battery\nNAME=x\n", f'{{"key": "{key}"}}'):
+        word = b64encode(plain.encode()).decode()
+        assert mask_output(f"a {word}\n") == mask(f"a {word}\n") == "a [secret masked]\n"
+        assert mask_output(f"data: {word.rstrip('=')}") == "data: [secret masked]"
+    for plain in ("an ordinary sentence of some length", '{"name": "app", "version": "1.2.3"}', "\0\1" * 20):
+        word = b64encode(plain.encode()).decode()
+        assert mask_output(word) == word
+    path = "/usr/lib/python3/dist-packages/setuptools/command/build"
+    assert mask_output(path) == path
 
 
 @each_row(

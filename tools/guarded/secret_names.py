@@ -30,10 +30,11 @@ SECRET_FILES = word_set(
     ".netrc _netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa id_ecdsa_sk"
     " id_ed25519_sk .envrc .pgpass .my.cnf .mylogin.cnf .htpasswd .vault-token .s3cfg .boto"
     " .dockercfg .databrickscfg .dockerconfigjson application_default_credentials.json"
-    " credentials.tfrc.json local.settings.json .vault_pass .vault_password msal_token_cache.json"
+    " credentials.tfrc.json local.settings.json msal_token_cache.json kaggle.json"
 )
 # Key stores, and files named after their contents.
 _NAMED_FORM = (
+    r"\.?vault[-_]?pass(?:word)?(?:\.txt)?|(?:.+[-_.])?(?:credentials|accesskeys|rootkey)\.csv|"
     r".+\.(?:p12|pfx|ppk|kdbx|agekey|jks)|(?!debug\.).+\.keystore"
     r"|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json|(?:.+)?\.tfstate(?:\..+)?"
     r"|(?:secrets?|credentials?|.+[-_.]credentials)\.(?:ya?ml|json|toml)"
@@ -66,7 +67,7 @@ _TELLING = lazy_pattern(rf"{_SETTINGS_EXAMPLE}(?:{_TELLING_SETTINGS})", re.DOTAL
 # The endings of all these names: they decide for most of possibly thousands of names.
 _SECRET_ENDINGS = word_set(
     "p12 pfx ppk kdbx agekey jks keystore pem key p8 json yaml yml toml ini cfg conf properties xml txt php"
-    " env tfvars vars sentryclirc"
+    " env tfvars vars sentryclirc csv"
 )
 _SAID_PUBLIC = lazy_pattern(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|dhparams?)(?![a-z])")
 # A key as text or in DER, and a file that consists of one long word.
@@ -95,7 +96,9 @@ def is_secret_by_name(name: str) -> bool:
 def may_be_secret(name: str) -> bool:
     """Return whether a plain name may be that of a secret, regardless of its directory."""
     if name.rpartition(".")[2] not in _SECRET_ENDINGS and not (
-        name.startswith((".env", ".dev.vars")) or ".tfstate" in name or name.endswith("kubeconfig")
+        name.startswith((".env", ".dev.vars", ".vault", "vault"))
+        or ".tfstate" in name
+        or name.endswith("kubeconfig")
     ):
         return name in SECRET_FILES
     return name in SECRET_FILES or _POSSIBLE.fullmatch(name) is not None

@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from msgspec import Struct
+
+from transcripts.patterns import lazy_pattern
 
 from .assignments import assigned_secrets, is_literal
 from .printed_forms import printed_secrets
 from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS, SecretForm
 
 MASK_TEXT = "****"
+_BASE64 = lazy_pattern(r"(?<![\w+/=-])[\w+/-]{24,20000}={0,2}(?![\w+/=-])", re.ASCII)
+_URL_SAFE = str.maketrans("-_", "+/")
 
 
 def mask(text: str) -> str:
@@ -46,11 +53,30 @@ def _mask_literal(form: SecretForm, found: re.Match[str]) -> str:
 
 def _mask_assigned(text: str) -> str:
     at = len(text)
-    for start, end in sorted({*assigned_secrets(text), *printed_secrets(text)}, reverse=True):
+    found = {*assigned_secrets(text), *printed_secrets(text), *_encoded_secrets(text)}
+    for start, end in sorted(found, reverse=True):
         if end <= at and not text.startswith("[", start):
             text = f"{text[:start]}[secret masked]{text[end:]}"
             at = start
     return text
+
+
+def _encoded_secrets(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each word of base64 that stands for a text with a secret in it."""
+    for word in _BASE64.finditer(text):
+        plain = _decoded(word[0][:16]) and _decoded(word[0])
+        if plain and mask_output(plain) != plain:
+            yield word.span()
+
+
+def _decoded(word: str) -> str:
+    """Return the printable text that base64 stands for, "" if it is none."""
+    digits = word.rstrip("=").translate(_URL_SAFE)
+    with suppress(ValueError):
+        plain = b64decode(digits + "=" * (-len(digits) % 4)).decode("ascii")
+        if all(char.isprintable() or char in "\n\r\t" for char in plain):
+            return plain
+    return ""
 
 
 class SecretMasks(Struct, frozen=True):
