@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain
@@ -213,6 +213,32 @@ class Journal:
             self.sync_failed = False
             self.unsynced.clear()
             self.synced_size = self.whole_size
+
+    def is_shortened(self) -> bool:
+        """Return whether another process has truncated a file without a spare copy. Raises OSError."""
+        found = self.path.lstat() if self._fd is None else self.disk.stat(self._fd)
+        is_ours = self._spare is None and not self.write_failed and stat.S_ISREG(found.st_mode)
+        return is_ours and found.st_size < self.whole_size
+
+    def write_again(self, lines: Iterable[bytes]) -> None:
+        """Replace a file that another process has truncated by one with these lines. Raises OSError.
+
+        What they do not begin with is appended to `<sid>.torn`.
+        """
+        self._settle_sync()
+        self.lock()
+        old = self._fd
+        if old is None:
+            old = self.disk.open(str(self.path), os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
+        self._fd, size = replace_and_open(self.path, lines, self.disk, *record_folders(self.path))
+        left = self.disk.stat(old).st_size
+        if not has_same_start(self.disk, self._fd, old, left):
+            _set_tail_aside(self.disk, old, 0, self.path.with_suffix(".torn"))
+        os.close(old)
+        self.times_put_back += 1
+        self.whole_size = self.synced_size = size
+        self.unsynced.clear()
+        self.sync_failed = self.lock_lost = False
 
     def begin_sync(self) -> Future[None] | None:
         """Start to sync the written lines in a thread, unless a sync is running. Returns the running sync.

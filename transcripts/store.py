@@ -51,6 +51,7 @@ class Store:
         self.is_begun = False
         self.has_masked = False
         self._warn = warn
+        self._written: list[Fact] | None = []  # None if the file has more than what is in memory
         self.failure = ""  # the reason while appended facts are only in memory
 
     @classmethod
@@ -100,6 +101,8 @@ class Store:
         journal.whole_size = journal.synced_size = loaded.whole_size
         journal.read_size = loaded.size
         journal.ends_with_newline = loaded.ends_with_newline
+        is_whole = loaded.size == loaded.whole_size and not (loaded.damaged or loaded.second_tails)
+        store._written = list(loaded.facts) if is_whole and not loaded.lazy_results else None
         for saved in _saved_elsewhere(path.stem):
             store.join(saved, loaded)
         return store, loaded
@@ -123,6 +126,7 @@ class Store:
 
         The lines are as they were, with the id of their own session.
         """
+        self._written = None
         self.journal.begin_with(original, size, self._line(fact))
         self.is_begun = True
 
@@ -136,6 +140,7 @@ class Store:
             first = file.readline(MAX_LINE_BYTES)
         with suppress(BadLine):
             if decode_line(first)[0].seq == opened.seq:
+                self._written = None
                 head = self._line(opened)
                 self.journal.begin_behind(head, original, len(first), size, self._line(fact))
                 self.is_begun = True
@@ -153,6 +158,8 @@ class Store:
     def append(self, fact: Fact, durable: bool = False) -> None:
         """Append one fact; with `durable` it is on the disk when this returns, or the user was warned."""
         self.pending.append(self._line(fact))
+        if self._written is not None:
+            self._written.append(fact)
         self.is_begun = self.is_begun or not isinstance(fact, Opened | Instructed | Metadata | Closed)
         if self.is_begun:
             self._save(durable)
@@ -228,12 +235,17 @@ class Store:
             if new and (not facts or new[0][0].seq != max(facts) + 1):
                 apart = saved.with_suffix(".apart")
                 saved.rename(apart)
+                is_cut = not facts or new[0][0].seq > max(facts) + 1
+                why = (
+                    "the entries before them are missing" if is_cut else "the session continued without them"
+                )
                 self._warn(
-                    f"cannot add {_entries(len(new))} of an earlier run, "
-                    f"since the session continued without them; moved to {apart}"
+                    f"cannot add {_entries(len(new))} of an earlier run, since {why}; moved to {apart}"
                 )
                 return
             loaded.facts += [fact for fact, _ in new]
+            if self._written is not None:
+                self._written += [fact for fact, _ in new]
             self.pending += [self._signed(line) for _, line in new]
             self.sync()
             if new:
@@ -263,10 +275,25 @@ class Store:
         state = "It continues in memory, and makeroom keeps trying to save it"
         self._warn(f"cannot save the session: {why}. {state}. {advice}")
 
+    def _restore_start(self) -> bool:
+        """Write the file again, from the facts in memory, if another process has truncated it.
+
+        Returns whether everything is saved.
+        """
+        with suppress(OSError, StoreError):
+            if self._written is not None and self.journal.is_shortened():
+                self.journal.write_again(map(self._line, self._written))
+                self.pending.clear()
+                self._warn(f"another process removed part of {self.path}: it is restored from memory")
+                return True
+        return False
+
     def _save(self, durable: bool) -> None:
         try:
             self.journal.write(self.pending, durable)
         except (OSError, StoreError) as error:
+            if self._restore_start():
+                return
             self.warn_of_failure(error)
             if not self.journal.sync_failed:
                 return

@@ -794,12 +794,40 @@ def test_foreign_bytes_in_an_open_record_are_not_cut_off(tmp_path: Path) -> None
     assert len(store.pending) == 5 and len(told) == 1 and "another process is writing" in told[0]
 
 
-def test_an_emptied_record_is_not_continued_in_its_middle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept_bytes", [0, 300, None])
+def test_a_record_that_another_process_truncated_is_written_again(
+    tmp_path: Path, kept_bytes: int | None
+) -> None:
+    """None: the other process wrote something else in its place."""
     store = Store.create(tmp_path, SID, told := ToldLines())
     append_all(store, turn())
-    os.truncate(store.path, 0)
+    os.truncate(store.path, kept_bytes or 0)
+    if kept_bytes is None:
+        store.path.write_bytes(b"theirs\n")
     append_all(store, turn(6))
-    assert store.path.read_bytes() == b"" and len(store.pending) == 5 and len(told) == 1
+    assert [fact.seq for fact in read_transcript(store.path).facts] == list(range(1, 11))
+    assert len(told) == 1 and "restored from memory" in told[0] and not store.pending
+    torn = store.path.with_suffix(".torn")
+    assert torn.exists() == (kept_bytes is None) and (
+        kept_bytes is not None or torn.read_bytes() == b"theirs\n"
+    )
+    store.close()
+    again, loaded = Store.resume(store.path, told)
+    assert [fact.seq for fact in loaded.facts] == list(range(1, 11))
+    os.truncate(store.path, 10)  # which is noticed in the run after it as well
+    append_all(again, turn(11))
+    again.close()
+    assert len(read_transcript(store.path).facts) == 15 and not store.path.with_suffix(".apart").exists()
+
+
+def test_an_emptied_record_with_unknown_facts_is_not_continued_in_its_middle(tmp_path: Path) -> None:
+    append_all(first := Store.create(tmp_path, SID, ToldLines()), turn())
+    size = first.path.stat().st_size
+    store = Store.create(tmp_path, None, told := ToldLines())
+    store.begin_with(first.path, size, next(fact for fact, _ in turn(6)))
+    os.truncate(store.path, 0)
+    append_all(store, list(turn(6))[1:])
+    assert store.path.read_bytes() == b"" and store.pending and len(told) == 1
 
 
 def test_without_file_locks_sessions_are_kept_and_the_second_writer_is_informed(tmp_path: Path) -> None:
