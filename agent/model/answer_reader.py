@@ -70,12 +70,18 @@ async def refuse_failures(http: Any, response: Any) -> None:
     """Raise AnswerRefused for a response with an error status. A hook on each response of the HTTP client.
 
     This includes redirects, which would send the key, other secret headers and the prompt elsewhere. `http`
-    is the client's module. Raises TransientError for a response that is compressed more than once:
-    decompressing some kilobytes could take hours, during which no signal is handled.
+    is the client's module. Raises TransientError for a response with a compression that was not requested.
+    If it is compressed more than once, decompressing some kilobytes could take hours, during which no signal
+    is handled.
     """
     coding = response.headers.get("content-encoding", "").strip().lower()
     if "," in coding:
         raise invalid_response("the response is compressed more than once, which was not requested")
+    if coding not in ("", "identity", *CODINGS):
+        odd = f"the response is compressed with {coding[:40]!r}, which was not requested"
+        if response.is_success:
+            raise invalid_response(odd)
+        raise AnswerRefused(response.status_code, odd, response.headers)
     if coding in CODINGS:
         del response.headers["content-encoding"]  # otherwise the client decompresses it, too
         response.stream = _unpacked(http, response.stream, Unpacker(coding))

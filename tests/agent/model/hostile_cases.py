@@ -117,7 +117,13 @@ _BODIES = {
     ),
     "packed nothing": silent(empty_bomb(1)),
     "nothing, packed three times": senseless(empty_bomb(3), "compressed more than once"),
-    "packed in an unknown way": empty(headed("content-encoding: br") + b"\x01\x02"),
+    "packed in an unknown way": senseless(
+        headed("content-encoding: br") + b"\x01\x02", "compressed with 'br', which was not requested"
+    ),
+    "an error packed in an unknown way": refused(
+        page("418 Teapot", b"\x01\x02", "content-encoding: zstd"),
+        "418: the response is compressed with 'zstd'",
+    ),
     "chunks of one byte for ever": silent(forever(_CHUNKED, b"1\r\n\n\r\n")),
     "a chunk's head without an end": senseless(forever(_CHUNKED + b"1;", b"a=b;"), "too long"),
     "a chunk of a negative size": senseless(_CHUNKED + b"-5\r\nx", "illegal chunk"),
