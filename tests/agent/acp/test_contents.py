@@ -3,21 +3,25 @@
 import json
 import random
 from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("acp")
-
-from acp import embedded_text_resource, resource_block, resource_link_block, text_block
-from acp.schema import EnvVariable, HttpHeader, HttpMcpServer, McpServerStdio
-
-from agent.acp.contents import ServerOfClient, diff_contents, fenced, hunks, prompt_content, server_config
 from tools.unified_diff import unified_diff
 from transcripts import TextBlock
+
+if TYPE_CHECKING:
+    from agent.acp.contents import ServerOfClient
+
+# The library is imported where it is used: that takes a fifth of the time of collecting all tests.
+pytestmark = pytest.mark.skipif(find_spec("acp") is None, reason="needs the extra acp")
 
 
 def put_back(new: str, diff: str) -> str:
     """The old text, from the new one and the parts of the diff, the last part first."""
+    from agent.acp.contents import hunks
+
     lines = new.splitlines(keepends=True)
     for part in reversed(list(hunks(diff))):
         at = max(0, part.line - 1)
@@ -44,11 +48,17 @@ def test_the_parts_of_a_diff_lead_from_the_new_text_back_to_the_old_one() -> Non
 
 
 def test_a_new_file_has_no_old_text() -> None:
+    from agent.acp.contents import diff_contents
+
     (made,) = diff_contents("/p/a.py", unified_diff("", "one\n", "a.py").text)
     assert made.model_dump(exclude_none=True) == {"type": "diff", "path": "/p/a.py", "new_text": "one\n"}
 
 
 def test_links_to_files_become_mentions_and_sent_files_stay_data() -> None:
+    from acp import embedded_text_resource, resource_block, resource_link_block, text_block
+
+    from agent.acp.contents import prompt_content
+
     content = prompt_content(
         [
             text_block("compare "),
@@ -68,11 +78,17 @@ def test_links_to_files_become_mentions_and_sent_files_stay_data() -> None:
 
 
 def test_text_cannot_end_its_fence() -> None:
+    from agent.acp.contents import fenced
+
     assert fenced("a\n```\nb").startswith("````\n")
     assert len(fenced("x" * 100_000)) < 21_000
 
 
 def test_mcp_servers_of_an_editor_are_written_as_in_a_file() -> None:
+    from acp.schema import EnvVariable, HttpHeader, HttpMcpServer, McpServerStdio
+
+    from agent.acp.contents import server_config
+
     given: list[ServerOfClient] = [
         McpServerStdio(name="files", command="/bin/f", args=["-x"], env=[EnvVariable(name="A", value="1")]),
         HttpMcpServer(type="http", name="web", url="http://h", headers=[HttpHeader(name="K", value="v")]),
