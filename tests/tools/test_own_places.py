@@ -51,6 +51,32 @@ def test_settings_cannot_be_planted_in_a_home_without_any(at_home: SandboxedSess
     assert planted(at_home.folder) == []
 
 
+def test_what_our_directories_link_to_is_protected_as_well(tmp_path: Path) -> None:
+    """Settings are often kept in a repository, which may be the project."""
+    shell = sandboxed_session(tmp_path)
+    assert isinstance(shell.context.environ, dict)
+    home = tmp_path.resolve() / "ours"
+    shell.context.environ["HOME"] = str(home)
+    (home / STATE).mkdir(parents=True)
+    (home / SETTINGS).mkdir(parents=True)
+    kept = shell.folder / "dots" / "settings.toml"
+    tokens = home / "elsewhere"
+    for path in (kept, tokens / "t.json"):
+        path.parent.mkdir()
+        path.write_text("mine\n")
+    (home / SETTINGS / "settings.toml").symlink_to(kept)
+    (home / STATE / "mcp-tokens").symlink_to(tokens)
+    shell.require_sandbox("namespaces")
+    planted = "echo planted >dots/settings.toml"
+    line = (
+        f"cat dots/settings.toml; {planted}; rm -f dots/settings.toml; mv dots old; mkdir -p dots; {planted}"
+    )
+    said = shell.prints(f"{line}; cat {tokens}/t.json; echo >made")
+    shell.end()
+    assert (home / SETTINGS / "settings.toml").read_text() == "mine\n"
+    assert said.count("mine") == 1 and (shell.folder / "made").exists()
+
+
 def test_a_link_on_the_way_to_our_settings_cannot_be_replaced(at_home: SandboxedSession) -> None:
     (at_home.folder / "dots").mkdir()
     (at_home.folder / ".config").symlink_to("dots")

@@ -5,12 +5,14 @@ could create it, and write settings that the next start reads. Missing ones in w
 created. A directory on the way to them could be moved away and created again, so each of those is pinned.
 
 For example, the project is `/home/ann`, and `/home/ann/.config` is a link to `/home/ann/dots`: then
-`/home/ann/dots/makeroom` is created and hidden, `/home/ann/dots` is pinned, and the link is read-only.
+`/home/ann/dots/makeroom` is created and hidden, `/home/ann/dots` is pinned, and the link is read-only. If
+only `settings.toml` is a link, to a repository that is the project, that file is read-only, but visible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,10 +30,16 @@ class OwnPlaces(NamedTuple):
     read_only: tuple[str, ...]
 
 
-def secure_own_places(own: Iterable[Path], writable: Sequence[Path]) -> OwnPlaces:
-    """Create our missing directories in writable places, and return the paths to protect there. Blocking."""
-    pinned: dict[Path, None] = {}
-    read_only: dict[str, None] = {}
+def secure_own_places(
+    own: Iterable[Path], writable: Sequence[Path], linked: Sequence[Path] = ()
+) -> OwnPlaces:
+    """Create our missing directories in writable places, and return the paths to protect there. Blocking.
+
+    `linked` are files and directories elsewhere that our settings link to, as when a repository has them.
+    """
+    inside = [path for path in linked if any(place in path.parents for place in writable)]
+    read_only: dict[str, None] = dict.fromkeys(map(str, inside))
+    pinned = dict.fromkeys(above for path in inside for above in _above(path, writable))
     for path in map(Path.absolute, own):
         real = path.resolve()
         if real != path:
@@ -46,10 +54,22 @@ def secure_own_places(own: Iterable[Path], writable: Sequence[Path]) -> OwnPlace
             read_only[str(_nearest_existing(path))] = None
             continue
         read_only[str(real)] = None
-        for above in real.parents:
-            if any(above != place and above.is_relative_to(place) for place in writable):
-                pinned[above] = None
+        pinned |= dict.fromkeys(_above(real, writable))
     return OwnPlaces(pinned=tuple(sorted(pinned)), read_only=tuple(read_only))
+
+
+def linked_from(place: Path) -> list[Path]:
+    """Return what the links in a directory lead to."""
+    with suppress(OSError):
+        return [entry.resolve() for entry in place.iterdir() if entry.is_symlink() and entry.exists()]
+    return []
+
+
+def _above(path: Path, writable: Sequence[Path]) -> Iterator[Path]:
+    """Yield the directories on the way to a path from writable places."""
+    for above in path.parents:
+        if any(above != place and above.is_relative_to(place) for place in writable):
+            yield above
 
 
 def _links_on_way(path: Path, writable: Sequence[Path]) -> Iterator[Path]:

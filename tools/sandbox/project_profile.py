@@ -15,7 +15,7 @@ from tools.guarded import git_folders, guarded_elsewhere, guarded_in_project, li
 from transcripts import RECORD_FOLDERS
 from transcripts.storage import project_key
 
-from .own_places import secure_own_places
+from .own_places import linked_from, secure_own_places
 from .own_program import own_program
 from .profile import SandboxProfile
 
@@ -60,9 +60,15 @@ def sandbox_profile(
         fixed += _not_named([*others[0], *linked_in(fixed, place)], written)
         secret += _not_named(others[1], written)
     own = _own_folders(home, environ)
-    secured = secure_own_places(own, (folder, *written))
+    secured = secure_own_places(own, (folder, *written), linked_from(own[0]))
     fixed += secured.read_only
-    hidden: list[str | Path] = [*secret, *secrets_of_home(str(home)), *_SYSTEM_SECRETS, *own]
+    hidden: list[str | Path] = [
+        *secret,
+        *secrets_of_home(str(home)),
+        *_SYSTEM_SECRETS,
+        *own,
+        *linked_from(own[1]),
+    ]
     hidden += [*_services(), *_other_homes(home, environ), *_sockets(folder)]
     caches: list[str | Path] = [os.path.join(home, name) for name in _CACHE_FOLDERS]
     named = (environ.get(name, "") for name in ("XDG_CACHE_HOME", "CARGO_HOME", "GOPATH"))
