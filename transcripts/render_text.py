@@ -97,7 +97,7 @@ def _searchable_block(block: Block) -> str:
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for value in block.input.values()
     )
-    return "\n".join((block.name, *values))
+    return " ".join((block.name, "\n".join(values))).rstrip()
 
 
 def _repeats(block: Block) -> bool:

@@ -17,13 +17,13 @@ def test_a_name_is_found_in_any_spelling_by_its_parts(name: str) -> None:
 @each_row(
     ("name", "terms"),
     [
-        ("utf8", {"utf8", "utf"}),
-        ("a_to_b", {"atob"}),
+        ("utf8", {"utf", "8"}),
         ("x2", {"x2"}),
-        ("task_3_77", {"task377", "task", "3", "77"}),
+        ("i18n", {"i18n"}),
+        ("task_3_77", {"task", "3", "77"}),
     ],
 )
-def test_a_name_with_parts_that_tell_little_is_found_as_a_whole_too(name: str, terms: set[str]) -> None:
+def test_a_name_without_a_part_of_two_letters_is_found_as_a_whole(name: str, terms: set[str]) -> None:
     assert set(document_terms(name)) == terms == texts(name)
 
 
@@ -42,9 +42,9 @@ def test_text_without_spaces_is_found_by_pairs() -> None:
 
 def test_line_numbers_hashes_and_blobs_are_left_out() -> None:
     assert set(document_terms("     7\tword\n  1234→pear\n12:plum src/a_b.go")) == {
-        *("word", "pear", "plum", "src", "go", "ab")
+        *("word", "pear", "plum", "src", "go")
     }
-    assert len(document_terms("a_" * 250_000 + "b")) == 1
+    assert document_terms("a_" * 250_000 + "b") == {}
     blob = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=100_000))
     assert list(document_terms(blob)) == [blob[:12].lower()]
     assert list(document_terms("Z" * 500_000)) == ["z" * 40]

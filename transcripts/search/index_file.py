@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 INDEX_WAIT_S = 1.0  # for another process that uses the index
-INDEX_VERSION = 14  # changing it rebuilds every index
+INDEX_VERSION = 15  # changing it rebuilds every index
 SCHEMA = """
     CREATE TABLE files (
         id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER, mark BLOB,

@@ -1,21 +1,18 @@
 """Split text into the terms of the search index: words, and the parts of compound names. Pure.
 
-`resumeSession` and `max_tokens` are found by their parts, `task_3_77` also as a whole. Wholes of all names
-would make the index a fifth larger and searches no better. A word ends where its script changes
+`resumeSession` and `max_tokens` are found by their parts, `i18n` as a whole. Wholes of all names would
+make the index a fifth larger and searches no better. A word ends where its script changes
 (`使用Redis`); text without spaces is stored as pairs of characters. FTS5 handles stems and accents.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise
 from unicodedata import normalize
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..patterns import lazy_bytes_pattern, lazy_pattern
 
@@ -57,20 +54,16 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 class QueryTerm(Struct, frozen=True):
-    """A term to search for, in the form of the index; with `is_prefix`, every term that begins with it.
-
-    `written`: the form of a joined name in a text, as `task_3_77` for `task377`.
-    """
+    """A term to search for, in the form of the index; with `is_prefix`, every term that begins with it."""
 
     text: str
     is_prefix: bool = False
-    written: str = ""
 
     @property
     def stem(self) -> str:
         """The beginning of the word without an ending, by which it is found in a text."""
         is_whole = self.is_prefix or len(self.text) < 5 or not self.text.isalpha()
-        return self.written or self.text if is_whole else self.text[: max(3, len(self.text) - 3)]
+        return self.text if is_whole else self.text[: max(3, len(self.text) - 3)]
 
 
 def document_terms(text: str) -> dict[str, int]:
@@ -92,16 +85,13 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
     """
     text = normalize("NFC", query)
     found = dict[str, QueryTerm]()
-    for match in names_in(text):
-        terms = name_terms(match[0])
-        written = match[0].casefold()
-        joined = written.replace("_", "").replace("-", "")
+    for match in _NAME_OR_EMOJI.finditer(text):
+        terms = _name_terms(match[0])
         asked_prefix = terms[-1] if terms and text.startswith("*", match.end()) else ""
         for term in terms:
             begins_pair = len(term) == 1 and is_unspaced(term)
             if not begins_pair or not any(other.endswith(term) for other in terms if other != term):
-                made = QueryTerm(term, is_prefix=begins_pair or term == asked_prefix)
-                found.setdefault(term, replace(made, written=written) if term == joined != written else made)
+                found.setdefault(term, QueryTerm(term, is_prefix=begins_pair or term == asked_prefix))
     telling = [term for term in found.values() if term.text not in STOP_WORDS]
     return tuple(sorted(telling, key=lambda term: -len(term.text))[:MAX_QUERY_TERMS])
 
@@ -111,36 +101,21 @@ def is_unspaced(text: str) -> bool:
     return not text.isascii() and _ONE_UNSPACED.fullmatch(text) is not None
 
 
-def names_in(text: str) -> Iterator[re.Match[str]]:
-    """Yield the words, names, paths and emoji of a text."""
-    return _NAME_OR_EMOJI.finditer(text)
-
-
 @lru_cache(maxsize=1 << 16)
 def _token_terms(token: bytes) -> tuple[str, ...]:
     """Return the terms of a run of characters without ASCII separators."""
     text = token.decode()
     if text.isascii():
-        return name_terms(text)
-    return tuple(term for match in names_in(text) for term in name_terms(match[0]))
+        return _name_terms(text)
+    return tuple(term for match in _NAME_OR_EMOJI.finditer(text) for term in _name_terms(match[0]))
 
 
-def name_terms(name: str) -> tuple[str, ...]:
-    """Return the terms of a name or emoji: its parts, and the whole if it has a part that tells little."""
+def _name_terms(name: str) -> tuple[str, ...]:
+    """Return the terms of a name or emoji: those of its parts."""
     if not name.isascii():
         return _foreign_terms(name)
-    if name.isalnum():
-        return _word_terms(name)
-    words = [word for word in name.replace("-", "_").split("_") if word]
-    parts = dict.fromkeys(chain.from_iterable(map(_word_terms, words)))
-    if len(words) < 2 or not any(map(_tells_little, words)):
-        return tuple(parts)
-    return tuple(dict.fromkeys(("".join(words).lower()[:MAX_TERM_CHARS], *parts)))
-
-
-def _tells_little(part: str) -> bool:
-    """Return whether many texts contain a part of a name: a letter, or a short number."""
-    return len(part) < 2 or (len(part) < MIN_PART_CHARS and part.isdecimal())
+    words = name.replace("-", "_").split("_")
+    return tuple(dict.fromkeys(chain.from_iterable(map(_word_terms, filter(None, words)))))
 
 
 def _foreign_terms(name: str) -> tuple[str, ...]:
@@ -159,7 +134,7 @@ def _foreign_terms(name: str) -> tuple[str, ...]:
 def _word_terms(word: str) -> tuple[str, ...]:
     """Return the terms of a word of one script: its parts, which begin at capitals and digits.
 
-    The whole word is a term as well if a part tells little.
+    A word without a part of two letters is a term as a whole: `i18n`.
     """
     whole = word.casefold()
     if len(word) == 1:
@@ -174,6 +149,7 @@ def _word_terms(word: str) -> tuple[str, ...]:
         return (whole[:MAX_DATA_CHARS],)
     ends = accumulate(map(len, parts), initial=0)
     spelt = [word[start:end].casefold() for start, end in pairwise(ends)]
-    longer = dict.fromkeys(part[:MAX_TERM_CHARS] for part in spelt if len(part) > 1 or not part.isascii())
-    is_whole = any(map(_tells_little, spelt))  # `utf8`
-    return tuple(dict.fromkeys((whole[:MAX_TERM_CHARS], *longer) if is_whole else longer))
+    told = [
+        part[:MAX_TERM_CHARS] for part in spelt if len(part) > 1 or not part.isascii() or part.isdecimal()
+    ]
+    return tuple(dict.fromkeys(told)) if any(map(str.isalpha, told)) else (whole[:MAX_TERM_CHARS],)
