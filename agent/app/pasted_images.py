@@ -83,9 +83,10 @@ def clipboard_image(environ: Mapping[str, str], state_dir: Path) -> PastedImage:
     if environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"):
         raise NoImage("cannot read the clipboard over SSH; give the path of an image instead")
     commands = list(_clipboard_commands(environ))
+    if not commands and (package := _clipboard_package(environ)):
+        raise NoImage(f"cannot read images from the clipboard; install {package}")
     if not commands:
-        tool = "pngpaste" if sys.platform == "darwin" else "wl-paste or xclip"
-        raise NoImage(f"cannot read images from the clipboard; install {tool}")
+        raise NoImage("cannot read the clipboard without a display; give the path of an image instead")
     for command in commands:
         data = _output_of(command, environ)
         if data and media_type(data[:16]) is not None:
@@ -105,6 +106,15 @@ def _clipboard_commands(environ: Mapping[str, str]) -> Iterator[tuple[str, ...]]
         path = shutil.which(name, path=environ.get("PATH", "")) if usable else None
         if path is not None and path.startswith("/"):  # not a program in the current directory
             yield (path, *options)
+
+
+def _clipboard_package(environ: Mapping[str, str]) -> str:
+    """Return the package with the clipboard program of the desktop, "" without a desktop."""
+    if sys.platform == "darwin":
+        return "pngpaste"
+    if environ.get("WAYLAND_DISPLAY"):
+        return "wl-clipboard"
+    return "xclip" if environ.get("DISPLAY") else ""
 
 
 def _output_of(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:

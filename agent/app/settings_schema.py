@@ -153,7 +153,7 @@ SETTINGS: Mapping[str, Setting] = {
     "timeout": Setting(
         "a number of seconds, at least 1",
         read=_seconds,
-        help="seconds without a byte of an answer after which a request is retried",
+        help="retry a request after this many seconds without data",
     ),
     "permission_mode": _one_of(*MODES, help="the mode in which sessions start"),
     "allow": Setting(_LIST_OF_RULES, read=partial(_rules, False), help="rules for what needs no approval"),

@@ -302,7 +302,7 @@ async def _show_address(address: str, take: Callable[[str], bool]) -> None:
     print_text(f"Open this address to log in:\n\n  {address}\n")
     await asyncio.to_thread(open_browser, address)
     if sys.stdin.isatty():
-        print_text("If your browser runs on another machine, paste the address that it ends at here:")
+        print_text("If your browser runs on another machine, paste the URL that it was redirected to:")
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), lambda: take(sys.stdin.readline()))
 
 

@@ -157,5 +157,5 @@ def _sums_by_reason(session: Session, bills: Sequence[RequestBill]) -> Iterator[
         in_all = f"{tokens[reason]:,} tokens billed again in {pluralize(len(requests), 'request')}{cost}"
         yield f"{in_all}: {REASONS[reason]}"
     if compared := [bill.agrees for bill in bills if bill.agrees is not None]:
-        agreeing = f"in agreement with this table: {sum(compared):,}"
+        agreeing = f"{sum(compared):,} of them the one in this table"
         yield f"the API gave a reason for {len(compared):,} of these requests ({agreeing})"

@@ -69,7 +69,7 @@ async def _pruned(context: TurnContext, checkpoints: Checkpoints, access: Access
         return [f"the commits of {name or 'the repository'}" for name in names]
     git = partial(run_git_script, context.tool_context)
     names = await recording.keeper.with_unreachable(git, names)
-    return [f"objects of {name or 'the repository'} that no ref names" for name in names]
+    return [f"unreachable objects of {name or 'the repository'}" for name in names]
 
 
 def _changed(context: TurnContext, access: Access, repositories: Sequence[str]) -> list[str]:

@@ -54,7 +54,7 @@ def test_what_is_changed_in_place_is_reported_and_what_is_not_shared_is_not(shar
     assert changed_links(shared, since) == ["node_modules/.pnpm/b/index.js"]
     told: set[str] = set()
     (line,) = report_changed_links(shared, since, told)
-    assert line.endswith("shared with other projects through hard links: node_modules/.pnpm/b/index.js")
+    assert line.endswith("that changed while commands ran: node_modules/.pnpm/b/index.js")
     assert report_changed_links(shared, since, told) == []
 
 

@@ -305,7 +305,7 @@ def test_files_that_other_programs_run_are_reported_in_one_line(project: Path) -
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         plant(project / name, text or "evil")
         (line,) = report_planted(project, since, told)
-        assert line.startswith("changed while commands ran, and other programs run them: ")
+        assert line.startswith("other programs run files that changed while commands ran: ")
         assert name in line
         if name.endswith("/.git"):
             (project / name).unlink()

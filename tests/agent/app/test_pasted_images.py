@@ -56,5 +56,9 @@ def test_the_clipboard_is_asked_by_the_program_of_the_desktop(shot: Path, tmp_pa
         clipboard_image(environ, tmp_path / "state")
     with pytest.raises(NoImage, match="over SSH"):
         clipboard_image({**environ, "SSH_TTY": "/dev/pts/1"}, tmp_path / "state")
-    with pytest.raises(NoImage, match="wl-paste or xclip"):
-        clipboard_image({"PATH": environ["PATH"]}, tmp_path / "state")
+    without = {"PATH": "/nonexistent"}
+    for display, told in (("WAYLAND_DISPLAY", "install wl-clipboard"), ("DISPLAY", "install xclip")):
+        with pytest.raises(NoImage, match=told):
+            clipboard_image({**without, display: ":9"}, tmp_path / "state")
+    with pytest.raises(NoImage, match="without a display; give the path of an image instead"):
+        clipboard_image(without, tmp_path / "state")

@@ -452,7 +452,7 @@ def test_pruning_objects_that_nothing_names_is_asked_about(tmp_path: Path, templ
     subprocess.run("git stash drop -q", shell=True, cwd=shell.folder, env=ENVIRON, check=True)
     shell.run(["git gc -q --prune=now"], Deny(""))
     (question,) = shell.world.approver.questions
-    assert question.why == "/rewind could not restore objects of the repository that no ref names"
+    assert question.why == "/rewind could not restore unreachable objects of the repository"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read any directory")

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import socket
 import ssl
 from typing import Any
 
@@ -450,6 +451,12 @@ NOT_LISTENING = "nothing is listening there"
             "",
             TransientError,
             f"cannot connect to {PLACE}: Name unknown",
+        ),
+        (
+            (FAILED, socket.gaierror(-2, "Name unknown")),
+            "",
+            TransientError,
+            f"cannot connect to {PLACE}: Name unknown (check the network, the base URL and HTTPS_PROXY)",
         ),
         ((FAILED, OSError()), "", TransientError, f"cannot connect to {PLACE}: OSError"),
         ((FAILED,), "", TransientError, f"cannot connect to {PLACE}: all attempts failed"),

@@ -35,7 +35,7 @@ def report_changed_links(folder: Path, since: float, reported: set[str]) -> list
         return []
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     shown = ", ".join(name if name.isprintable() else repr(name) for name in names[:_MAX_NAMED])
-    return [f"changed while commands ran, but shared with other projects through hard links: {shown}{more}"]
+    return [f"other projects share files (as hard links) that changed while commands ran: {shown}{more}"]
 
 
 def changed_links(folder: Path, since: float) -> list[str]:

@@ -106,7 +106,7 @@ def report_planted(
     more = f" and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
     return [
         *lines,
-        f"changed while commands ran, and other programs run them: {', '.join(shown[:_MAX_NAMED])}{more}",
+        f"other programs run files that changed while commands ran: {', '.join(shown[:_MAX_NAMED])}{more}",
     ]
 
 
