@@ -389,7 +389,8 @@ class Services(Struct):
         )
         if facts.retires_on and facts.retires_on <= soon:
             when = "was to retire" if facts.retires_on < today else "is scheduled to retire"
-            self.warn(f"{facts.id} {when} on {facts.retires_on}; change the model with /model")
+            how = "--model" if self.setup.options.headless else "/model"
+            self.warn(f"{facts.id} {when} on {facts.retires_on}; change the model with {how}")
 
     def summaries(self) -> list[CommandSummary]:
         """List the commands, skills and server prompts that users add."""

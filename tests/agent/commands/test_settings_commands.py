@@ -562,6 +562,11 @@ def test_a_model_that_retires_soon_is_reported_at_the_start(tmp_path: Path) -> N
             when = "was to retire" if days < 0 else "is scheduled to retire"
             told = f"{facts.id} {when} on {date}; change the model with /model"
             assert (told in run.text()) == is_announced
+        setup = services.setup
+        services.setup = replace(setup, options=replace(setup.options, headless=True))
+        services.selection.facts = replace(facts, retires_on="2020-01-01")
+        services.warn_of_retirement()
+        assert "was to retire on 2020-01-01; change the model with --model" in run.text()
 
     run_controller(tmp_path, work)
 
