@@ -140,7 +140,7 @@ class Notice(Struct, frozen=True):
 class CommandOutput(Struct, frozen=True):
     """The output of a command, never for the model. `form` selects the way to draw it.
 
-    Lines of a list ("rows") are cut at the width of the screen.
+    Lines of a list ("rows") are cut at the width of the screen, except sentences below it.
     """
 
     text: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -302,7 +301,7 @@ def map_connection_error(place: str, host: str, error: BaseException, proxy: str
     message = _first_words(causes[1:] or causes) or why  # the client's own message is always the same
     if message.startswith("[Errno "):
         message = message.partition("] ")[2]
-    if any(isinstance(cause, socket.gaierror) for cause in causes):
+    if any(type(cause).__name__ == "gaierror" for cause in causes):
         remedy = "correct the proxy variable" if proxy else "check the network, the base URL and HTTPS_PROXY"
         message += f" ({remedy})"
     return no_connection(f"cannot connect to {where}: {message}")

@@ -67,8 +67,7 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: C901, 
             if form == "diff":
                 return "\n".join(render_diff(text, ctx))
             if form == "rows":
-                rows = expand_tabs(escape_prose(text), TAB_CELLS).split("\n")
-                return "\n".join(clip(row, ctx.columns) for row in rows)
+                return "\n".join(_list_rows(expand_tabs(escape_prose(text), TAB_CELLS), ctx.columns))
             return render_plainly(text, ctx, TAB_CELLS)
         case events.ContextChart():
             return render_context_chart(event, ctx)
@@ -184,6 +183,12 @@ def call_rows(name: str, title: str, ctx: RenderContext, *, role: str, most: int
         return [first]
     rows = wrap_short(one_line(title), room, most)
     return [call_title(name, rows[0], ctx, role=role), *(" " * indent + row for row in rows[1:])]
+
+
+def _list_rows(text: str, columns: int) -> Iterator[str]:
+    """Yield the rows of a list, cut at the width. A line without columns is a sentence, and wraps."""
+    for line in text.split("\n"):
+        yield from [clip(line, columns)] if "  " in line else wrap(line, columns)
 
 
 def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:

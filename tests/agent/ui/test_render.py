@@ -71,11 +71,17 @@ def check_width(drawn, columns):
     assert not re.search(r"[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202e\u200b]", without_sgr(drawn))
 
 
-def test_each_line_of_a_list_is_one_row(capsys):
-    lines = ("6fda8937  just now  a long prompt " + "word " * 30, "\u65e5\u672c\u8a9e " * 20, "end")
+def test_each_line_of_a_list_is_one_row_and_a_sentence_below_it_is_whole(capsys):
+    sentence = "Use /recall r40 to show this block, /recall c48 to show all of c48."
+    lines = (
+        "6fda8937  just now  a long prompt " + "word " * 30,
+        "r1  " + "\u65e5\u672c\u8a9e " * 20,
+        sentence,
+    )
     event = events.CommandOutput("\n".join(lines), "rows")
     rows = without_sgr(render_event(event, RenderContext(50, Theme(False)))).splitlines()
-    assert len(rows) == 3 and too_wide("\n".join(rows), 50) == [] and rows[0].endswith("word …")
+    assert len(rows) == 4 and too_wide("\n".join(rows), 50) == [] and rows[0].endswith("word …")
+    assert " ".join(rows[2:]) == sentence
     plain_view().emit(event)
     assert lines[0].strip() in capsys.readouterr().out  # on paper nothing is cut
 
