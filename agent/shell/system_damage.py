@@ -190,7 +190,9 @@ def kills_all(scene: Scene) -> str:
 
 def _kills_every_process(scene: Scene) -> bool:
     words = list(scene.arguments)
-    if words and words[0] in ("-l", "-L", "--list", "--table"):
+    if words and words[0] in ("-l", "-L", "--list", "--table", "-0"):
+        return False
+    if words[:2] in (["-s", "0"], ["-n", "0"]):  # it only tests whether the process exists
         return False
     targets = scene.operands(frozenset(("-s", "-n", "--signal")))
     named = [word for word in words[1:] if word == "-1"] if words[0:1] != ["--"] else words

@@ -245,6 +245,7 @@ def test_the_own_machine_is_within_the_sandbox(run: SandboxedRun) -> None:
             "curl: (7) Failed to connect to localhost port {port} after 0 ms",
         ),
         ("curl -s localhost:{port}/x", ""),
+        ("curl -so x -w '%{{http_code}}' localhost:{port}/x", "000\n"),
         ("npm test", "Error: connect ECONNREFUSED 127.0.0.1:{port}"),
         (
             "psql -h localhost -p {port}",

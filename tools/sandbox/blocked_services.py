@@ -46,10 +46,10 @@ _ANY_OR_LOOPBACK = lazy_pattern(r"0+|0100007F|0{24}01000000|0000000000000000FFFF
 def blocked_port(line: str, messages: Sequence[str], tables: Sequence[str] | None = None) -> int | None:
     """Return the port of this machine that a failed command could not connect to, if a server listens there.
 
-    A command that printed nothing (`curl -s`) may have failed for that reason too.
+    A command that printed no word (`curl -s`, `curl -w '%{http_code}'`) may have failed for that reason too.
     """
     refusals = [message for message in messages if _NOT_CONNECTED.search(message)]
-    is_silent = not any(message.strip() for message in messages)
+    is_silent = not any(re.search(r"[^\W\d]", message) for message in messages)
     listening = None
     for port in _ports(line, refusals, messages) if refusals or is_silent else ():
         if listening is None:

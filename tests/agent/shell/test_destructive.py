@@ -224,7 +224,7 @@ EVERYDAY = [
     "pkill -f 'node server.js'", "pkill node", "killall node", "kill $!", "pkill -u me node",
     "ps aux | grep node | awk '{print $2}' | xargs kill", "kill `cat x.pid`", "kill -0 1234",
     "ps aux | awk '/node/ {print $2}' | xargs kill -9", "ps aux | rg node | xargs kill",
-    "systemctl restart nginx", "systemctl status",
+    "kill -0 1", "kill -s 0 1", "systemctl restart nginx", "systemctl status",
     "docker stop x", "systemctl --user stop x", "docker compose restart", "shutdown -c", "git stash",
     "init", "npm init -y", "crontab -l", "crontab x", "(crontab -l; echo x) | crontab -", "useradd x",
     "usermod -aG docker me", "groups", "gpasswd -a me docker", "gio trash build x.log",
