@@ -309,14 +309,17 @@ def reflogs(top: Path) -> dict[str, str]:
 
 
 def _lines_of_log(git: int, path: str) -> str | None:
-    """Return the lines of a reflog, "" if it is none or too long, None for a directory."""
-    with closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, base=git)) as file:
-        state = os.fstat(file)
-        if stat.S_ISDIR(state.st_mode):
-            return None
-        if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_LOG_BYTES:
-            return ""
-        lines = _LOG_LINE.findall(os.read(file, _MAX_LOG_BYTES))
+    """Return the lines of a reflog, "" if it is none, unreadable or too long, None for a directory."""
+    try:
+        with closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, base=git)) as file:
+            state = os.fstat(file)
+            if stat.S_ISDIR(state.st_mode):
+                return None
+            if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_LOG_BYTES:
+                return ""
+            lines = _LOG_LINE.findall(os.read(file, _MAX_LOG_BYTES))
+    except OSError:  # such as a link
+        return ""
     return b"".join(lines).decode("utf-8", "surrogateescape")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.checkpoints.git_operation import Operation, operation_files, write_operation
+from agent.checkpoints.git_state import reflogs
 from tests.tables import each_row
 from tools.search import GitFailed
 
@@ -73,3 +74,14 @@ def test_nothing_is_written_or_removed_behind_a_link(git: Path) -> None:
     write_operation(git.parent, {"MERGE_HEAD": "8d1c"})
     assert (git / "MERGE_HEAD").read_text() == "8d1c" and not (git / "MERGE_HEAD").is_symlink()
     assert (git.parent.parent / "outside" / "git-rebase-todo").read_text() == "secret"
+
+
+def test_reflogs_that_are_too_long_or_no_files_are_not_read(git: Path) -> None:
+    line = f"{'0' * 40} {'1' * 40} a <a@b> 1 +0000\tcommit: one\n"
+    (git / "logs/refs/heads").mkdir(parents=True)
+    (git / "logs/HEAD").write_text(line)
+    (git / "logs/refs/heads/main").write_text(line)
+    (git / "logs/refs/heads/long").write_text(line * 20_000)
+    os.mkfifo(git / "logs/refs/heads/pipe")
+    (git / "logs/refs/heads/link").symlink_to("main")
+    assert sorted(reflogs(git.parent)) == ["logs/HEAD", "logs/refs/heads/main"]

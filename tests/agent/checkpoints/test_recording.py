@@ -1,5 +1,6 @@
 """Recording of changes by tools and commands, and the part that survives a crash."""
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.checkpoints.change_log import changed_files_since, copy_log
+from agent.checkpoints.change_log import FileChange, changed_files_since, copy_log, read_changes
 from agent.checkpoints.content_store import ContentStore
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.project_scanner import ProjectScanner
@@ -469,3 +470,22 @@ def test_what_agents_change_at_the_same_time_is_recorded_and_taken_back(
     assert not any(step.changed_since for step in steps)
     restore(checkpoints, steps, False)
     assert tree(root) == before
+
+
+def test_changes_of_paths_outside_the_project_are_not_read_from_a_log(tmp_path: Path) -> None:
+    states = [["file", 420, "0" * 64, ""], ["none", 0, "", ""]]
+    names = ["a", "b/..c", "/etc/passwd", "../a", "b/../../a", "b/.."]
+    log = tmp_path / "s1.jsonl"
+    log.write_text("".join(json.dumps([1, name, *states]) + "\n" for name in names))
+    assert [change.path for change in read_changes(log).files] == ["a", "b/..c"]
+
+
+def test_gaps_are_counted_in_words(checkpoints: Checkpoints) -> None:
+    lost = PathState("file", stamp="1 2")
+    checkpoints.log.changes += [FileChange(1, "a", lost)]
+    assert (
+        "1 changed file was too large or unreadable to keep, or the disk was full: a"
+        in checkpoints.uncovered()
+    )
+    checkpoints.log.changes += [FileChange(1, "b", lost)]
+    assert "2 changed files were too large" in "\n".join(checkpoints.uncovered())
