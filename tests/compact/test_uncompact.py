@@ -8,7 +8,7 @@ from compact.settings import ContextWindow
 from compact.situation import CannotChange
 from compact.uncompact import Evicted, Exemptions, UndoPlan, exemptions, in_force, plan_undo
 from tests.narrowing import narrow
-from transcripts.facts import Clear, Compacted, Fold, Undone
+from transcripts.facts import Clear, Compacted, Fold, Undone, User
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 
 from .worlds import World
@@ -200,6 +200,10 @@ def test_blocks_that_left_are_labelled_by_their_own_text_and_listed_once():
         ("r1.0", "user: a log"),
         ("r1.1", "user: a trace"),
     ]
+    sizes = [each.tokens for each in Evicted.all_of(world.folded)]
+    assert sizes == list(narrow(world.folded.facts[0], User).tokens), (
+        "what was there before, not what the edit saved"
+    )
     fold(world, 1, world.folded.last_seq)
     assert [each.id for each in Evicted.all_of(world.folded)] == ["r1", "r3"]
 
