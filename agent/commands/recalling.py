@@ -64,7 +64,7 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
     if lines:
         notes = filter(None, (found.note(), "Use /recall ID to show the whole text."))
         return CommandOutput("\n".join([*lines, *notes]), "rows")
-    more = "; use /search to search earlier sessions too" if scope == "session" else ""
+    more = "; use /search to search earlier sessions too" if scope == "session" and not found.vague else ""
     return Notice("; ".join(filter(None, (f"no matches for {words!r}{more}", found.note()))))
 
 

@@ -48,7 +48,7 @@ class Originals:
     def find(self, words: str, scope: str, limit: int) -> SearchHits:
         found = [(id, whole) for id, whole in self.originals.items() if words in whole][:limit]
         hits = [Hit(id, "s", 0.0, f"{scope} hit", (whole[:40],), 1.0) for id, whole in found]
-        return SearchHits(tuple(hits), self.unread)
+        return SearchHits(tuple(hits), self.unread, vague=words == "the")
 
     def prompt_in_view(self) -> str:
         return transcripts.search.originals.Originals(self.folded, outputs=NOWHERE).prompt_in_view()
@@ -123,6 +123,8 @@ def test_words_are_looked_for():
     assert text(ask(twice, query="pear")).splitlines()[1:] == ["    a pear"]  # not what is in view
     assert text(ask(originals, query="pear")).startswith("No matches in this session: pear; scope")
     assert text(ask(originals, query="pear", scope="project")) == "No matches in this project: pear"
+    why = "[the words are too short or too common to search for]"
+    assert text(ask(originals, query="the")) == f"No matches in this session: the\n{why}"
 
 
 @pytest.mark.parametrize(

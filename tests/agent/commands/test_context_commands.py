@@ -242,6 +242,8 @@ def test_what_left_the_context_is_recalled_by_id_and_by_words(tmp_path: Path) ->
         assert ident.startswith("r") and max(map(len, found.splitlines())) <= 80
         assert "def task_3_77(): return 'value 77'" in await run.do(f"/recall {ident}")
         assert "no matches for 'zebra-crossing'" in await run.do("/recall zebra-crossing")
+        vague = "no matches for 'the'; the words are too short or too common to search for"
+        assert vague in await run.do("/recall the")
         assert "task_3_77" in await run.do("/search where is task_3_77?")
         assert await run.do("/search") == "usage: /search WORDS"
         await run.do("/uncompact")
