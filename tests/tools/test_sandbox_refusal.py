@@ -55,6 +55,7 @@ def found(run: SandboxedRun, output: str) -> BlockedAccess | None:
         ("cp: cannot create regular file '{home}/x': Permission denied", "write", "home/x", "cp"),
         ("bash: line 1: {home}/x: Read-only file system", "write", "home/x", "bash"),
         ("sh: 1: cannot create {home}/x: Read-only file system", "write", "home/x", "sh"),
+        ("pyenv: cannot rehash: {home}/.cargo isn't writable", "write", "home/.cargo", "pyenv"),
         ("tee: ../home/x: Read-only file system", "write", "home/x", "tee"),
         ("cat: {home}/.ssh/id: Permission denied", "read", "home/.ssh/id", "cat"),
         ("cat: .env: Permission denied", "read", "project/.env", "cat"),

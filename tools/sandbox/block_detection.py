@@ -34,7 +34,7 @@ _KERNEL_PLACES = tuple(map(Path, ("/dev", "/proc", "/sys")))  # not accessible o
 
 _REFUSED = lazy_pattern(
     r"read-only file system|permission denied|access ?denied|operation not permitted|cross-device link"
-    r"|device or resource busy|resource busy or locked|\b(?:EROFS|EACCES|EPERM|EXDEV|EBUSY)\b"
+    r"|device or resource busy|resource busy or locked|isn't writable|\b(?:EROFS|EACCES|EPERM|EXDEV|EBUSY)\b"
     r"|\((?:os error|errno) (?:30|13|1|18|16)\)",
     re.IGNORECASE,
 )
