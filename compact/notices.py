@@ -18,6 +18,8 @@ from .situation import Proposal, Situation
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
 ANNOUNCED_LAYERS = frozenset({"summary", "ledger", "reactive"})  # which are announced in any case
 MIN_TOLD_TOKENS = 2_000  # that clearing has to free to be announced: in a small window it clears all the time
+BATCH_REASONS = ("price", "window")  # of a batch before any call; after a pause, one is always announced
+MIN_TOLD_CALLS = 5  # since the compaction before: batches that follow it sooner come before almost every call
 MIN_TOLD_COST_USD = 0.05  # that a notice or a command mentions
 _DONE_BY_LAYER = {
     "budget": "large results were moved to files",
@@ -37,16 +39,21 @@ _SHORTENED = {  # where nothing is summarized, by the kind of edits
 }
 
 
-def is_announced(made: Sequence[Proposal | Compacted], policy: str) -> bool:
+def is_announced(made: Sequence[Proposal | Compacted], policy: str, before: Compacted | None = None) -> bool:
     """Return whether compactions that were made together are announced; /context lists them all.
 
-    The classic policy clears a little before almost every call, which is not worth a line.
+    `before` is the one before them. The classic policy clears a little before almost every call, and thrifty
+    does so where nothing is cached, which is not worth a line.
     """
+    are_batches = all(each.report.get("why") in BATCH_REASONS for each in made)
+    since = before.report.get("calls", -MIN_TOLD_CALLS) if before is not None else -MIN_TOLD_CALLS
+    if are_batches and made[0].report.get("calls", 0) - since < MIN_TOLD_CALLS:
+        return False
     if any(each.trigger != "auto" or each.layer in ANNOUNCED_LAYERS for each in made):
         return True
-    before = made[0].report["before"]
-    after = made[-1].report["after"]
-    return bool(policy != "classic" and before - after >= max(MIN_TOLD_TOKENS, MIN_SHARE_TOLD * before))
+    tokens = made[0].report["before"]
+    freed = tokens - made[-1].report["after"]
+    return bool(policy != "classic" and freed >= max(MIN_TOLD_TOKENS, MIN_SHARE_TOLD * tokens))
 
 
 def compaction_notice(proposals: Sequence[Proposal | Compacted]) -> str:

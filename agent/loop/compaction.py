@@ -425,6 +425,7 @@ async def _apply(
     ids = []
     applied = []
     trigger = request.trigger
+    last = session.folded.compactions[-1] if session.folded.compactions else None
     for proposal in planned.proposals:
         if request.because:
             proposal = replace(proposal, report={**proposal.report, "because": request.because})
@@ -438,7 +439,7 @@ async def _apply(
         return CompactionOutcome()
     line = compaction_notice(applied)
     final = applied[-1].report
-    if is_announced(applied, context.compaction.settings.policy):
+    if is_announced(applied, context.compaction.settings.policy, last):
         emit(ContextCompacted(line, trigger=trigger, ids=tuple(ids), report=final))
     _tell_hidden_skills(session, context)
     before = applied[0].report["before"]

@@ -160,11 +160,14 @@ def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool
 
 def _shown_compactions(session: Session, since: int, policy: str) -> Iterator[tuple[int, Event]]:
     """Yield (seq, notice) of the compactions since a fact that were shown, except undone ones."""
+    before = next((each for each in reversed(session.folded.compactions) if each.seq <= since), None)
     made = [each for each in session.folded.compactions if each.seq > since]
     made = [each for each in made if each.id not in session.folded.undone and "cold" in each.report]
     for _, group in groupby(enumerate(made), lambda pair: (pair[1].seq - pair[0], pair[1].trigger)):
         together = [each for _, each in group]  # consecutive ones were planned and shown as one
-        if is_announced(together, policy):
+        is_shown = is_announced(together, policy, before)
+        before = together[-1]
+        if is_shown:
             ids = tuple(each.id for each in together)
             line = compaction_notice(together)
             trigger = together[0].trigger

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from compact.context_report import ContextReport, estimated_and_actual_cost
-from compact.notices import compaction_notice, is_announced, rewrite_note
+from compact.notices import MIN_TOLD_CALLS, compaction_notice, is_announced, rewrite_note
 from compact.pipeline import _fold_preview, dry_run
 from compact.prices import PriceList, Prices
 from compact.report import COLD_RETURN, propose
@@ -327,6 +327,22 @@ def test_compactions_that_free_little_by_themselves_are_not_announced(policy):
     assert is_announced([made("micro", 30_000, 29_999), asked], policy)
     halves = [made("micro", 30_000, 29_000), made("snip", 29_000, 28_000)]
     assert is_announced(halves, policy) is thrifty
+
+
+def test_batches_before_almost_every_call_are_announced_once():
+    for why, calls, announced in (
+        ("price", MIN_TOLD_CALLS - 1, False),
+        ("window", MIN_TOLD_CALLS - 1, False),
+        ("price", MIN_TOLD_CALLS, True),
+        ("cold cache", 1, True),
+        ("ledger first", 1, True),
+    ):
+        before, after = (
+            replace(one, report={**one.report, "why": why, "calls": at})
+            for one, at in ((made("ledger", 30_000, 9_000), 7), (made("ledger", 20_000, 9_000), 7 + calls))
+        )
+        assert is_announced([after], "thrifty", before) is announced, (why, calls)
+        assert is_announced([after], "thrifty"), "the first one"
 
 
 def test_the_notice_names_what_was_shortened_or_dropped_and_why():
