@@ -427,6 +427,21 @@ def test_a_new_wide_text_is_found_right_after_a_search_without_hits(
     assert found(project, "haystack", output_mode="content") == ["wide.txt:1:the haystack"]
 
 
+@pytest.mark.parametrize("given", sampled([{}, {"glob": "*"}, {"path": "wide.txt"}], 1))
+def test_wide_texts_are_found_beside_other_results(
+    project: BashSession, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_BESIDE_LIMIT_S", 30.0)  # a busy machine is slow
+    for number in range(60 if "glob" in given else 0):
+        (project.folder / f"{number}.bin").write_bytes(b"\0needle" * 40)
+    for codec in ("utf-16-be", "utf-32-le", "utf-32-be"):
+        mark = "\ufeff" if codec.startswith("utf-32") else ""
+        (project.folder / "wide.txt").write_bytes(f"{mark}first\nthe needle {codec}\n".encode(codec))
+        shown = found(project, "needle", output_mode="content", **given)
+        assert f"wide.txt:2:the needle {codec}" in shown and not any(".bin" in line for line in shown)
+        assert "wide.txt:1" in found(project, "needle", output_mode="count", **given)
+
+
 def test_lines_of_both_programs_are_read() -> None:
     reader = FoundReader()
     about = '"path": {"text": "a"}, "lines": {"text": "x\\ud800\\n"}, "line_number": 3, "submatches": []'

@@ -30,7 +30,7 @@ from transcripts.patterns import lazy_pattern
 from transcripts.storage import make_private_folders
 
 from .checkout import Checkout
-from .file_contents import begins_binary, detected_codecs, texts_with_nul, unmarked_wide, with_lone_cr
+from .file_contents import begins_binary, detected_codecs, texts_with_nul, wide_codecs, with_lone_cr
 from .found_lines import FoundReader, SearchOutput
 from .listing import file_states, hidden_by_patterns, is_ignored
 from .program import SEARCH_LIMIT_S, find_program, run_program, safe_path
@@ -161,19 +161,25 @@ async def search_files(
     request = replace(request, names=names)
     ripgrep = find_program(context, "rg")
     output = SearchOutput(message="ripgrep is not installed")
+    with_nul: Sequence[str] = ()
     if ripgrep is not None:
-        output = await _run(context, request, [ripgrep], limit_s)
+        search = _run(context, request, [ripgrep], limit_s)
+        if len(names) > _MAX_WIDE_FILES:
+            nuls = _with_nul(context, request, [ripgrep], _BESIDE_LIMIT_S)
+            output, with_nul = await asyncio.gather(search, nuls)
+        else:
+            output = await search
     if output.message:
         ripgrep = None
         output = await _run(context, request, [], limit_s)
     if not output.message:
         program = [ripgrep] if ripgrep else []
         if ripgrep is not None:
-            odd: Sequence[str] = output.binary
+            odd = {*output.binary, *with_nul}
             if request.counting:
                 counted = replace(request, names=[*output.counts])
-                odd = [*odd, *await _with_nul(context, counted, program, limit_s)]
-            odd_files = replace(request, names=odd)
+                odd |= {*await _with_nul(context, counted, program, limit_s)}
+            odd_files = replace(request, names=sorted(odd))
             output = await _in_texts_with_nul(context, odd_files, output, ripgrep, limit_s)
         output = await _in_other_encodings(context, request, output, program, limit_s)
         output = await _in_wide_files(context, request, output, program, limit_s)
@@ -252,7 +258,12 @@ async def _in_texts_with_nul(
     context: CommandContext, request: SearchRequest, output: SearchOutput, ripgrep: str, limit_s: float
 ) -> SearchOutput:
     """Add the results in the texts among files with a NUL. ripgrep takes them for binary data and stops."""
-    texts = await asyncio.to_thread(texts_with_nul, request.folder, request.names or ())
+    if output.stopped:
+        return output
+    texts, wide = await asyncio.to_thread(texts_with_nul, request.folder, request.names or ())
+    if wide:
+        names = wide[:_MAX_WIDE_FILES]
+        output = await _in_wide_files(context, replace(request, names=names), output, [ripgrep], limit_s)
     if not texts or output.stopped:
         return output
     more = await _run(context, replace(request, names=texts), [ripgrep, "--text"], limit_s)
@@ -265,7 +276,7 @@ async def _in_texts_with_nul(
 async def _in_wide_files(
     context: CommandContext, request: SearchRequest, output: SearchOutput, program: list[str], limit_s: float
 ) -> SearchOutput:
-    """Add the results in UTF-16 without a byte order mark, which ripgrep takes for binary data.
+    """Add the results in UTF-16 without a byte order mark and in UTF-32, which ripgrep does not read.
 
     Checking each file of a directory takes longer than searching. If there are many and nothing else was
     found, which would be misleading, ripgrep finds those that may be such a text.
@@ -275,10 +286,11 @@ async def _in_wide_files(
         return output
     if len(names) > _MAX_WIDE_FILES:
         names = await _wide_candidates(context, request, program)
-    codecs = await asyncio.to_thread(unmarked_wide, request.folder, names)
+    codecs = await asyncio.to_thread(wide_codecs, request.folder, names)
     for codec in sorted({*codecs.values()}):
         wide = [name for name in names if codecs.get(name) == codec]
-        found = await _run(context, replace(request, names=wide, encoding=codec), program[:1], limit_s)
+        able = program[:1] if codec.startswith("utf-16") else []  # ripgrep cannot decode UTF-32
+        found = await _run(context, replace(request, names=wide, encoding=codec), able, limit_s)
         binary = [name for name in output.binary if name not in wide]
         output = _joined(replace(output, binary=binary), found)
         if output.stopped:

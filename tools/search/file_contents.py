@@ -6,9 +6,10 @@ import codecs
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from tools.files import MAX_WHOLE_BYTES, FileError, load_file, opened_file
-from tools.text import BINARY_HEAD_BYTES, decode_text, has_early_nul
+from tools.text import BINARY_HEAD_BYTES, TextForm, decode_text, has_early_nul
 
 _MAX_CR_BYTES = 16 * 1024 * 1024  # of a file that is checked for line endings
 _FILE_HEAD_BYTES = 64 * 1024  # in which a binary file contains a NUL
@@ -25,26 +26,37 @@ def begins_binary(path: str) -> bool:
     return b"\0" in head and not is_marked and decode_text(head[: len(head) // 2 * 2]) is None
 
 
-def texts_with_nul(folder: str, names: Sequence[str]) -> list[str]:
-    """Return those files with a NUL (names below a directory) that are text: their beginning has none."""
-    found = list[str]()
+class TextsWithNul(NamedTuple):
+    """The texts among files with a NUL: those that begin without one, and those of wide characters."""
+
+    late: list[str]
+    wide: list[str]
+
+
+def texts_with_nul(folder: str, names: Sequence[str]) -> TextsWithNul:
+    """Return the texts among files with a NUL (names below a directory), judged by their beginning."""
+    found = TextsWithNul([], [])
     for name in names:
         with suppress(OSError, FileError), opened_file(f"{folder}/{name}") as (descriptor, _):
-            if not has_early_nul(os.pread(descriptor, BINARY_HEAD_BYTES, 0)):
-                found.append(name)
+            head = os.pread(descriptor, BINARY_HEAD_BYTES, 0)
+            if not has_early_nul(head):
+                found.late.append(name)
+            elif decode_text(head[:1024]) is not None:
+                found.wide.append(name)
     return found
 
 
-def unmarked_wide(folder: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the codec of each file (name below a directory) of UTF-16 without a byte order mark."""
+def wide_codecs(folder: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the codec of each file (name below a directory) of UTF-32, or of UTF-16 without a mark."""
     found = dict[str, str]()
     for name in names:
         with suppress(OSError, FileError):
             with opened_file(f"{folder}/{name}") as (descriptor, _):
                 has_null = b"\0" in os.pread(descriptor, _FILE_HEAD_BYTES, 0)
             decoded = decode_text(load_file(f"{folder}/{name}", MAX_WHOLE_BYTES).data) if has_null else None
-            if decoded is not None and decoded[1].unit == 2 and not decoded[1].mark:
-                found[name] = decoded[1].codec
+            form = decoded[1] if decoded is not None else TextForm()
+            if form.unit == 4 or (form.unit == 2 and not form.mark):
+                found[name] = form.codec
     return found
 
 

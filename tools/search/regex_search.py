@@ -93,6 +93,8 @@ def _text_of(path: Path, codec: str) -> tuple[str, bool]:
             return "", False
     except OSError:
         return "", False
+    if codec.startswith("utf-32"):  # with a mark
+        return data.decode("utf-32", "replace"), False
     if wide := _WIDE_MARKS.get(data[:2]):
         return data.decode(wide, "replace"), False
     if codec.startswith("utf-16"):  # without a mark
