@@ -95,7 +95,7 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     spool.flush()
     guarded = await runner.guard.settle()
     refusal = None
-    if request.sandboxed and profile is not None and not end.why:
+    if request.sandboxed and profile is not None and end.why in ("", "timeout"):
         refusal = runner.blocked_access(request, profile, spool, began, failed=bool(end.code))
     unreached = [f"[no connection: {why}; the host is allowed]" for why in runner.unreached_hosts(began)]
     if profile is not None and request.sandboxed and end.code and refusal is None:
@@ -103,10 +103,11 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
         unreached += [f"[{why}]"] if why else []
     result = command_result(end, request.line, spool, context, limits)
     result = _with_lines(result, [*guarded, *unreached])
-    if refusal is None or end.code:
+    if refusal is None or (end.code and not end.why):
         denied = questions.denied(refusal.target) if questions is not None and refusal is not None else None
         return CommandAttempt(result, spool=spool, folder=end.folder, refusal=refusal, denied=denied)
-    note = f"[{refusal}, although the command exited with code 0. {ADVICE_IF_NEEDED}]"
+    passed = "" if end.why else ", although the command exited with code 0"
+    note = f"[{refusal}{passed}. {ADVICE_IF_NEEDED}]"
     return CommandAttempt(
         _with_note(result, refusal), spool=spool, folder=end.folder, refusal=None, note=note
     )

@@ -311,7 +311,7 @@ def test_edits_beside_a_command_in_the_background_stay_the_session_s_own(tmp_pat
             (shell.folder / "by the user").touch()
 
     shell.before_each = edit
-    shell.run(["sleep 0.2 >/dev/null 2>&1 &", "true"])
+    shell.run(["sleep 0.5 >/dev/null 2>&1 &", "true"])
     checkpoints = shell.world.context.checkpoints
     assert checkpoints is not None and edited.read_text() == "after\n"
     shown = {one.path: one.how for one in differences(checkpoints)}

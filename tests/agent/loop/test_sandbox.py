@@ -909,6 +909,16 @@ def test_what_was_blocked_in_a_line_that_succeeded_is_reported_without_a_questio
     assert not finished.result.error and "blocked: write" in finished.result.human.note
 
 
+def test_what_was_blocked_in_a_line_that_timed_out_is_reported(shell: SandboxedWorld, outside: Path) -> None:
+    """A client may try again until its time is over."""
+    line = f"touch {outside}/a; sleep 30"
+    shell.play([Reply((calls("bash", command=line, timeout=300),)), "done"], 1)
+    assert shell.asked == []
+    assert (
+        f"[blocked: write {outside}/a (touch). If that matters" in shell.texts and "timed out" in shell.texts
+    )
+
+
 def test_the_question_shows_what_the_command_said(shell: SandboxedWorld, outside: Path) -> None:
     shell.run([f"echo one; touch {outside}/a; echo package.json is missing; false"], Deny())
     (question,) = shell.world.approver.questions
