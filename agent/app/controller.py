@@ -250,9 +250,8 @@ class Controller:
             found = await additions_to(self.in_use, text, words=words, headless=headless, emit=emit)
             if found.ended is not None:
                 return found.ended
-        tell = (
-            emit if found.blocks or len(text) >= 8_000 else None
-        )  # the cost of a smaller prompt is not shown
+        is_large = bool(found.blocks) or len(text) >= 8_000
+        tell = emit if is_large else None  # the cost of a small prompt is not shown
         given = (ChannelBlock(SENT_MEANWHILE, introduces=True), *given) if joins else given
         blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.after), tell)
         del self.after_prompt[: len(earlier)]

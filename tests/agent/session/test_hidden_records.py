@@ -60,7 +60,8 @@ def test_no_command_reaches_the_records_and_all_else_does(tmp_path: Path) -> Non
         await context.sandbox.settle()
         for sandboxed in (True, False) if context.sandbox.level == "namespaces" else (False,):
             mark = f"MARK={MARKER[:9]}'{MARKER[9:]}'\n"
-            line = mark + LOOKING + CHANGING + (FREEING + LOOKING + CHANGING if sandboxed else "")
+            own = "" if sandboxed else f"export TMPDIR={tmp_path}\n"  # the sandbox has its own
+            line = mark + own + LOOKING + CHANGING + (FREEING + LOOKING + CHANGING if sandboxed else "")
             shown = text_of(await use(run, "bash", sandboxed, command=f"{line}echo all tried"))
             assert "all tried" in shown
             assert MARKER not in shown.replace(MARKER[:9] + "'", "") and session.sid not in shown, shown
