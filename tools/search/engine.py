@@ -282,7 +282,9 @@ async def _in_wide_files(
     found, which would be misleading, ripgrep finds those that may be such a text.
     """
     names = request.names or ()
-    if output.stopped or (len(names) > _MAX_WIDE_FILES and (output.lines or output.counts)):
+    is_misleading = not (output.lines or output.counts)
+    # Without ripgrep, searching takes so long that checking the files adds little.
+    if output.stopped or (program and len(names) > _MAX_WIDE_FILES and not is_misleading):
         return output
     if len(names) > _MAX_WIDE_FILES:
         names = await _wide_candidates(context, request, program)
