@@ -364,6 +364,8 @@ async def _run(
     context: CommandContext, request: SearchRequest, ripgrep: Sequence[str], limit_s: float
 ) -> SearchOutput:
     """Run one search: with ripgrep (its path and additional options), or in Python if there is none."""
+    if request.names is not None and not request.names:
+        return SearchOutput()  # without names, ripgrep would search the whole directory
     reader = FoundReader(request.wanted, counting=request.counting)
     environ = {**filter_environment(context.environ), "PATH": safe_path(context)}
     try:
