@@ -1,4 +1,4 @@
-"""What a face shows and asks the user about a call, and the answer."""
+"""Questions to the user about a call: their preview, those of the model, and the answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class UserQuestion(Struct, frozen=True, kw_only=True):
 
 
 class Preview(Struct, frozen=True):
-    """What the user sees of a call before it runs, shown with control characters escaped.
+    """The view of a call before it runs, which faces show with control characters escaped.
 
     text       a command, or another text that says what the call does
     output     of the command's last run in the sandbox, which blocked an access

@@ -65,7 +65,7 @@ class StoredOutput(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Display(Struct, frozen=True, array_like=True, gc=False):
-    """What the user sees of a result, besides its text for the model or instead of it.
+    """The view of a result for the user, besides its text for the model or instead of it.
 
     text     the output for the user; None: the text for the model is shown
     diff     a unified diff
