@@ -99,9 +99,8 @@ def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one tes
         return 0
     if has("vows", sentence):
         return LASTING
-    lasting = (
-        has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held")
-    )  # evaluated only if needed
+    # Each kind is evaluated only if it is needed.
+    lasting = (has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held"))
     if has("own_future", sentence):
         if any(lasting):
             return LASTING

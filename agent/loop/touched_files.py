@@ -209,9 +209,8 @@ async def post_memory_below(
         head = content.partition("\n")[0]
         name = path.relative_to(tools.folder).as_posix() if path.is_relative_to(tools.folder) else str(path)
         if str(path) not in shown and head not in tools.inbox.waiting and name not in changed:
-            tools.inbox.post(
-                content, head, session.folded.last_seq + 1
-            )  # sent with the file that is being read
+            # It is sent with the file that is being read.
+            tools.inbox.post(content, head, session.folded.last_seq + 1)
             tokens = context.compaction.counter.text(content)
             emit(Notice(f"now following {name} ({tokens:,} tokens)"))
 

@@ -185,9 +185,8 @@ def _prompt(options: Options) -> str:
         return text
     if not text:
         return piped
-    framed = re.sub(
-        r"<(?=\s*/\s*stdin)", "<\\\\", piped, flags=re.IGNORECASE
-    )  # a closing tag in it must not end the block
+    # A closing tag in it must not end the block.
+    framed = re.sub(r"<(?=\s*/\s*stdin)", "<\\\\", piped, flags=re.IGNORECASE)
     return f"{text}\n\n<stdin>\n{framed}\n</stdin>"
 
 

@@ -99,9 +99,8 @@ def _text_of(path: Path, codec: str) -> tuple[str, bool]:
         return data.decode(wide, "replace"), False
     if codec.startswith("utf-16"):  # without a mark
         return data.decode(codec, "replace"), False
-    return data.removeprefix(codecs.BOM_UTF8).decode(codec, "surrogateescape"), b"\0" in data[
-        :_BINARY_HEAD_BYTES
-    ]
+    is_binary = b"\0" in data[:_BINARY_HEAD_BYTES]
+    return data.removeprefix(codecs.BOM_UTF8).decode(codec, "surrogateescape"), is_binary
 
 
 def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) -> Iterator[tuple[int, int]]:

@@ -143,9 +143,7 @@ class IndexFiller:
         if isinstance(fact, Opened):
             self._db.execute("INSERT INTO opened VALUES (?, ?, ?)", (file, fact.seq, at))
         terms = self._terms(fact)
-        if not terms and not isinstance(
-            fact, Reply
-        ):  # which is not found itself, but names the calls of results
+        if not terms and not isinstance(fact, Reply):  # a reply names the calls of results
             return
         words = " ".join([term if times == 1 else f"{term} {term}" for term, times in terms.items()])
         id = self._db.execute("INSERT INTO words (text) VALUES (?)", (words,)).lastrowid or 0

@@ -63,9 +63,8 @@ def _place_of_groups() -> tuple[str, tuple[str, ...]]:
         if controllers == "memory":
             return f"{_GROUPS}/memory{path}", ("memory.limit_in_bytes",)
     path = next(path for number, _, path in rows if number == "0")
-    parent = os.path.dirname(
-        f"{_GROUPS}{path}"
-    )  # next to ours, since a group with processes has no inner groups
+    # The group lies next to ours, since a group with processes has no inner groups.
+    parent = os.path.dirname(f"{_GROUPS}{path}")
     with open(f"{parent}/cgroup.subtree_control") as file:
         if "memory" not in file.read().split() or not parent.startswith(_GROUPS):
             raise OSError(0, "memory control groups are not available")

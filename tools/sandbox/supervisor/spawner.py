@@ -149,9 +149,8 @@ class Spawner:
                 self.owners.pop(ended[0], None)
                 for command in self.commands.values():
                     if command.pid == ended[0] and command.status is None:
-                        strays = len(
-                            self.tree(command)
-                        )  # before it has a status, with which `tree` may skip its search
+                        # With a status, `tree` may skip its search.
+                        strays = len(self.tree(command))
                         command.status = ended[1]
                         self.send({"n": command.number, "status": command.status, "strays": strays})
         for command in [command for command in self.commands.values() if command.status is not None]:
@@ -173,9 +172,8 @@ class Spawner:
             elif not command.termed:
                 command.termed = True
                 self.signal_tree(command, signal.SIGTERM)
-                self.signal_tree(
-                    command, signal.SIGCONT
-                )  # a stopped process only handles TERM after it continues
+                # A stopped process only handles TERM after it continues.
+                self.signal_tree(command, signal.SIGCONT)
         if ending:
             self.reap()
 
