@@ -19,7 +19,7 @@ MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less
 ANNOUNCED_LAYERS = frozenset({"summary", "ledger", "reactive"})  # which are announced in any case
 MIN_TOLD_TOKENS = 2_000  # that clearing has to free to be announced: in a small window it clears all the time
 BATCH_REASONS = ("price", "window")  # of a batch before any call; after a pause, one is always announced
-MIN_TOLD_CALLS = 5  # since the compaction before: batches that follow it sooner come before almost every call
+MIN_TOLD_CALLS = 2  # since the compaction before: batches before consecutive calls are announced once
 MIN_TOLD_COST_USD = 0.05  # that a notice or a command mentions
 _DONE_BY_LAYER = {
     "budget": "large results were moved to files",
