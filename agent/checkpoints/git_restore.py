@@ -286,28 +286,27 @@ def _checkout(first: RefChange, last: RefChange, head: Head) -> Iterator[RefStep
     """Yield the step that makes HEAD name its former branch; nothing is checked out."""
     branch = first.note.partition(" ")[0]
     if branch != head.branch and (branch.startswith("refs/heads/") or (not branch and first.before)):
-        yield RefStep(
-            first.repository,
-            name="HEAD",
-            action="restore",
-            target=first.before,
-            now=head.commit,
-            changed_since=head.branch != last.note.partition(" ")[2],
-            note=branch,
-        )
+        changed_since = head.branch != last.note.partition(" ")[2]
+        yield _of_head(first, head, changed_since=changed_since, branch=branch)
 
 
 def _moved_back(first: RefChange, last: RefChange, head: Head) -> Iterator[RefStep]:
     """Yield the step that moves a HEAD on no branch to its former commit; nothing is checked out."""
     if first.before not in ("", head.commit):
-        yield RefStep(
-            first.repository,
-            name="HEAD",
-            action="restore",
-            target=first.before,
-            now=head.commit,
-            changed_since=head.commit != last.after,
-        )
+        yield _of_head(first, head, changed_since=head.commit != last.after)
+
+
+def _of_head(first: RefChange, head: Head, *, changed_since: bool, branch: str = "") -> RefStep:
+    """Return the step that restores HEAD as it was before a change: on a branch, or on a commit alone."""
+    return RefStep(
+        first.repository,
+        name="HEAD",
+        action="restore",
+        target=first.before,
+        now=head.commit,
+        changed_since=changed_since,
+        note=branch,
+    )
 
 
 # For each four arguments: "ok", or an error of git.

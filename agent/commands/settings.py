@@ -58,6 +58,7 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
     window = context.compaction.window
     source = context.compaction.window_source
     source = f"from {source}" if source else "assumed, set it with --context-window"
+    cache = describe_server_cache(session.folded)
     lines = [
         f"model       {context.settings.model}",
         f"window      {window.size:,} tokens ({source})",
@@ -67,11 +68,7 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
         f"mode        {context.permissions.rules.mode}",
         *([f"sandbox     {context.sandbox.line}"] if context.sandbox is not None else ()),
         f"policy      {context.compaction.settings.policy}",
-        *(
-            []
-            if context.compaction.cuts_silently
-            else [f"cache       {describe_server_cache(session.folded)}"]
-        ),
+        *([f"cache       {cache}"] if not context.compaction.cuts_silently else ()),
         f"settings    {shown_settings_path(controller.setup.config)}",
     ]
     return CommandOutput("\n".join(lines))

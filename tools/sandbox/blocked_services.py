@@ -16,14 +16,15 @@ from pathlib import Path
 
 from transcripts.patterns import lazy_pattern
 
+_REFUSED = r"connection refused|\bECONNREFUSED\b|errno 111|os error 111"
 _NOT_CONNECTED = lazy_pattern(
-    r"connection refused|\bECONNREFUSED\b|couldn't connect to server|could not connect|can't connect"
+    rf"{_REFUSED}|couldn't connect to server|could not connect|can't connect"
     r"|cannot connect|failed to connect|connect call failed"
-    r"|is the (?:server|docker daemon) running|errno 111|os error 111"
+    r"|is the (?:server|docker daemon) running"
     r"|\bno response$|network is unreachable|\bENETUNREACH\b",  # the last two with Landlock
     re.IGNORECASE,
 )
-_REFUSED_PORT = lazy_pattern(r"connection refused|\bECONNREFUSED\b|errno 111|os error 111", re.IGNORECASE)
+_REFUSED_PORT = lazy_pattern(_REFUSED, re.IGNORECASE)
 _LOCAL_PORT = lazy_pattern(
     r"(?:\blocalhost|\b127\.[\d.]+|\[?::1\]?|\b0\.0\.0\.0)\"?'?\)?"
     r"(?:[:#]|,? \(?(?:\([^)]*\), )?(?:TCP )?port )"

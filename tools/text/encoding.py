@@ -83,8 +83,8 @@ class TextForm(Struct, frozen=True):
     @property
     def note(self) -> str:
         """A line or two about the encoding for the reader; "" for valid UTF-8."""
-        nuls = f"[{pluralize(self.nuls, 'NUL character')} shown as \ufffd; edits elsewhere keep them]\n"
-        return f"{nuls * (self.nuls > 0)}{self._encoding_note}".rstrip("\n")
+        nuls = f"[{pluralize(self.nuls, 'NUL character')} shown as \ufffd; edits elsewhere keep them]"
+        return "\n".join(filter(None, (nuls if self.nuls else "", self._encoding_note)))
 
     @property
     def _encoding_note(self) -> str:
