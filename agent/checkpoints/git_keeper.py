@@ -21,7 +21,7 @@ from tools.search import Checkout, GitFailed
 
 from .change_log import ChangeLog, RefChange
 from .content_store import ContentStore
-from .git_operation import Operation, operation_files
+from .git_operation import Operation, git_places, operation_files
 from .git_state import (
     KEPT_REFS,
     NO_HEAD,
@@ -87,6 +87,7 @@ class RefKeeper(Struct):
     root: Path
     log: ChangeLog
     store: ContentStore
+    places: tuple[str, ...] = ()  # of git directories, as they were before the first command
     unkept: dict[str, str] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
     hanging: set[str] = field(default_factory=set)
@@ -96,6 +97,9 @@ class RefKeeper(Struct):
     _tags: dict[str, str] = field(default_factory=dict)  # id -> hash of the stored content
     _operations: set[str] = field(default_factory=set)  # hashes of those that this run has stored
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.places = self.places or git_places(self.root)
 
     async def look(self, git: GitRunner, nested: Iterable[str], seq: int, is_own: bool) -> None:
         """Keep the repositories that have changed; if `is_own`, record that commands changed them."""
@@ -173,8 +177,8 @@ class RefKeeper(Struct):
         state = await kept_state(git, repository.top, ref=ref, dropped_before=oldest, last=last)
         if state is not None:
             self._kept[repository.shared] = state.kept
-            state.logs = await asyncio.to_thread(reflogs, repository.top)
-            state.files = await asyncio.to_thread(operation_files, repository.top)
+            state.logs = await asyncio.to_thread(reflogs, repository.top, self.places)
+            state.files = await asyncio.to_thread(operation_files, repository.top, self.places)
         return state
 
     def restored_log(self, name: str, digest: str, now: RepositoryState) -> str:

@@ -9,16 +9,17 @@ together with HEAD and the conflicts of the index, as JSON:
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, convert
 
-from tools.files import closing, make_folders, replace_in, safe_open
+from tools.files import closing, is_inside, make_folders, replace_in, safe_open
 from tools.search import Checkout, GitFailed
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
@@ -100,14 +101,36 @@ def _is_operation_file(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and (is_below or name in OPERATION_FILES)
 
 
-def operation_files(top: Path) -> dict[str, str]:
+def git_places(root: Path) -> tuple[str, ...]:
+    """Return the directories in which git directories of a project may be, as real paths.
+
+    The project, and the git directory of the checkout that it belongs to, which may be outside of it.
+    """
+    checkout = Checkout.around(root)
+    folders = () if checkout is None else (checkout.git_folder, checkout.shared_folder)
+    return tuple(dict.fromkeys(map(os.path.realpath, (root, *folders))))
+
+
+def opened_git(folder: Path, places: Sequence[str]) -> int:
+    """Return a descriptor of a git directory. Raises OSError if it is outside of all `places`.
+
+    A command may make `.git` of a nested repository a link to, or a file that names, another repository,
+    also while the files of the former one are being restored.
+    """
+    path = os.path.realpath(folder)
+    if not any(is_inside(path, place) for place in places):
+        raise PermissionError(errno.EACCES, "its git directory is outside the project", path)
+    return safe_open(path, _LISTED)
+
+
+def operation_files(top: Path, places: Sequence[str]) -> dict[str, str]:
     """Return the files of the open operations of a working tree, without following links.
 
     Blocks. Raises GitFailed if they are too large.
     """
     found: dict[str, str] = {}
     left = _MAX_BYTES
-    with suppress(OSError), closing(_opened(top)) as git:
+    with suppress(OSError), closing(opened_git(Checkout(top).git_folder, places)) as git:
         for name in _names(git):
             with suppress(OSError), closing(safe_open(name, os.O_RDONLY | os.O_NONBLOCK, base=git)) as file:
                 if stat.S_ISREG(os.fstat(file).st_mode):
@@ -119,9 +142,9 @@ def operation_files(top: Path) -> dict[str, str]:
     return found
 
 
-def write_operation(top: Path, files: Mapping[str, str]) -> None:
+def write_operation(top: Path, files: Mapping[str, str], places: Sequence[str]) -> None:
     """Make the files of a working tree's open operations those. Blocks; raises OSError."""
-    with closing(_opened(top)) as git:
+    with closing(opened_git(Checkout(top).git_folder, places)) as git:
         for name in [*_names(git)]:
             if name not in files:
                 _in_folder(git, name, None)
@@ -130,10 +153,6 @@ def write_operation(top: Path, files: Mapping[str, str]) -> None:
                 os.rmdir(folder, dir_fd=git)
         for name, text in files.items():
             _in_folder(git, name, text.encode("latin-1"))
-
-
-def _opened(top: Path) -> int:
-    return safe_open(os.path.realpath(Checkout(top).git_folder), _LISTED)
 
 
 def _names(git: int) -> Iterator[str]:

@@ -389,7 +389,7 @@ async def restore_refs(
         for step in steps:
             if (operation := operations.get(step)) is not None and step not in failures:
                 try:
-                    await asyncio.to_thread(write_operation, repository.top, operation.files)
+                    await asyncio.to_thread(write_operation, repository.top, operation.files, keeper.places)
                 except OSError as error:
                     failures[step] = str(error)
     await keeper.look(git, nested, checkpoints.seq(), is_own=True)

@@ -34,7 +34,7 @@ from tools.files import closing, safe_open
 from tools.search import FILE_CLOCK_NS, Checkout, GitFailed
 from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
-from .git_operation import OPERATION_FILES, OPERATION_FOLDERS, Operation
+from .git_operation import OPERATION_FILES, OPERATION_FOLDERS, Operation, opened_git
 
 GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one session
 KEPT_REFS = "refs/makeroom/"
@@ -206,7 +206,7 @@ class RepositoryState(Struct):
     clean  the tree of an index with conflicts, without their paths
     conflicts  the lines of `git ls-files -u`
     files  the files of open operations (git_operation.py)
-    logs   the lines of the reflogs of HEAD, branches and the stash, by path in the git directory
+    logs   the lines of the reflogs of HEAD, branches, notes and the stash, by path in the git directory
     kept   the commit that keeps all of it
     """
 
@@ -282,18 +282,23 @@ def parse_state(output: str) -> RepositoryState:
     return state
 
 
-def reflogs(top: Path) -> dict[str, str]:
-    """Return the reflogs of HEAD, branches and the stash, unless they are very long. Blocks on the disk."""
+def reflogs(top: Path, places: Sequence[str]) -> dict[str, str]:
+    """Return the reflogs of HEAD, branches, notes and the stash, unless they are very long. Blocks.
+
+    `places` are those of git directories (git_operation.py).
+    """
     checkout = Checkout(top)
     found: dict[str, str] = {}
     shared = checkout.shared_folder
-    places = (
+    kept = (
         (checkout.git_folder, "logs", "HEAD"),
         (shared, "logs/refs", "stash"),
         (shared, "logs/refs/heads", ""),
+        (shared, "logs/refs/notes", ""),
+        (shared, "logs/refs/remotes", ""),
     )
-    for folder, start, only in places:
-        with suppress(OSError), closing(safe_open(os.path.realpath(folder), _FOLDER_FLAGS)) as git:
+    for folder, start, only in kept:
+        with suppress(OSError), closing(opened_git(folder, places)) as git:
             waiting = [start]
             # At most so many reflogs are kept.
             while waiting and len(found) < 100:

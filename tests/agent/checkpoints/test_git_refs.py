@@ -340,13 +340,15 @@ def test_a_head_without_a_branch_is_detached_again(
         (("reflog expire --expire=now --all",), ["the reflog of HEAD", "the reflog of main"]),
         (("branch -D topic",), ["branch topic", "the reflog of topic"]),
         (("reflog delete HEAD@{1}",), ["the reflog of HEAD"]),
+        (("reflog expire --expire=now refs/remotes/o/main",), ["the reflog of refs/remotes/o/main"]),
         (("commit -qm more",), []),
     ],
 )
 def test_entries_of_reflogs_come_back(
     repository: Path, checkpoints: Checkpoints, git: Git, lines: tuple[str, ...], titles: list[str]
 ) -> None:
-    show = "git reflog show HEAD; echo; git reflog show main"
+    sh(repository, "git update-ref refs/remotes/o/main HEAD~1; git update-ref refs/remotes/o/main HEAD")
+    show = "for name in HEAD main refs/remotes/o/main; do git reflog show $name; echo; done"
     before = sh(repository, show)
     run(checkpoints, git, *lines, *(PRUNE if len(titles) > 1 else ()))
     shown = [step.title for step in planned(checkpoints, git)]
