@@ -6,16 +6,21 @@ from math import inf
 
 from msgspec import field
 
-from transcripts import Fact, FactTrail, Folded, Instructed, Opened, Reply, RequestSent
+from transcripts import Fact, FactTrail, Folded, Instructed, Opened, Reply, RequestSent, same_tools
 
 FACTS_IN_STEP = 2_000  # 3 ms
 
 
 class _CacheUse(FactTrail):
-    """The last use of each model's cache entries, by the facts read so far."""
+    """The last use of the cache entries of each model and prefix, by the facts read so far.
 
-    used: dict[str, float] = field(default_factory=dict)
+    A prefix is a system prompt with tools; `prefix` is the index of the current one in `prefixes`.
+    """
+
+    used: dict[tuple[str, int], float] = field(default_factory=dict)
+    prefixes: list[Instructed] = field(default_factory=list)
     model: str = ""
+    prefix: int = -1
     thinks: bool = False
 
     def read(self, folded: Folded, most: int | None = None) -> None:
@@ -24,14 +29,22 @@ class _CacheUse(FactTrail):
             match fact:
                 case RequestSent():
                     if reads_entries(fact):
-                        self.used[self.model] = fact.ts
+                        self.used[self.model, self.prefix] = fact.ts
                 case Reply():
                     self.thinks = self.thinks or any(each.is_thinking for each in fact.blocks)
                 case Opened():
-                    self.used = {} if self.thinks else self.used  # a new model gets no thinking
+                    self.used = {} if self.thinks else self.used  # from here on without earlier thinking
                     self.model = fact.model
                 case Instructed():
-                    self.used = {}
+                    self.prefix = self._number_of(fact)
+
+    def _number_of(self, prefix: Instructed) -> int:
+        """Return the index of a prefix, which may have been in use before."""
+        for at, known in enumerate(self.prefixes):
+            if known.system == prefix.system and same_tools(known.tools, prefix.tools):
+                return at
+        self.prefixes.append(prefix)
+        return len(self.prefixes) - 1
 
 
 def reads_entries(request: RequestSent) -> bool:
@@ -62,8 +75,8 @@ def _since_last_request(folded: Folded) -> Iterator[Fact]:
 def cache_used(folded: Folded) -> float:
     """Return the time of the last use of entries that the next request may read; -inf for never.
 
-    The time is in seconds since the epoch. Each model has its own entries; changed tools, another system
-    prompt, or a model that does not get the previous model's thinking need new ones.
+    The time is in seconds since the epoch. Each model has its own entries for each system prompt with tools;
+    a change after which earlier thinking is not sent needs new ones.
     """
     asked = folded.last_request
     if asked is None:
@@ -73,4 +86,4 @@ def cache_used(folded: Folded) -> float:
         return next((each.ts for each in summaries if reads_entries(each)), asked.ts)
     known = folded.memo(_CacheUse)
     known.read(folded)
-    return known.used.get(known.model, -inf)
+    return known.used.get((known.model, known.prefix), -inf)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,6 +38,7 @@ from transcripts import (
     Usage,
     User,
     earliest_seq,
+    same_tools,
 )
 
 from .prices import Prices
@@ -265,7 +267,7 @@ def _reason(
         BilledAgain.SHORT: sent.model not in now.caches and is_short,
         BilledAgain.UNCACHED: sent.model not in now.caches,
         BilledAgain.SYSTEM: _system(sent.instructed) != _system(instructed),
-        BilledAgain.TOOLS: sent.instructed is not instructed,
+        BilledAgain.TOOLS: not same_tools(_tools(sent.instructed), _tools(instructed)),
         BilledAgain.PAUSE: sent.ts - before.ts > _lifetime(before, lifetime_s),
         BilledAgain.SETTINGS: _prefix_settings(sent) != _prefix_settings(before),
         BilledAgain.REWIND: any(isinstance(each, Rewound) for each in changes),
@@ -277,6 +279,10 @@ def _reason(
 
 def _system(instructed: Instructed | None) -> tuple[str, ...]:
     return instructed.system if instructed is not None else ()
+
+
+def _tools(instructed: Instructed | None) -> Sequence[Mapping[str, Any]]:
+    return instructed.tools if instructed is not None else ()
 
 
 def _lifetime(before: _Sent, lifetime_s: float) -> float:

@@ -10,7 +10,7 @@ from agent.events import CommandOutput, Event
 from agent.formatting import format_duration, whole_percent
 from agent.model import OPENAI_URL
 from agent.session import Session
-from compact import BilledAgain, RequestBill
+from compact import UNUSED_SUMMARY, BilledAgain, RequestBill
 from transcripts import Usage
 from transcripts.wording import pluralize
 
@@ -123,6 +123,17 @@ def _explained(session: Session, bills: Sequence[RequestBill], newest: int) -> I
     yield f"total: {read:,} read + {new:,} new + {again:,} again = {total:,} tokens of input"
     if other := session.spent.prompt - total:
         yield f"  and {other:,} tokens of agents and of requests that were rewound"
+    yield from _uncounted(session)
+
+
+def _uncounted(session: Session) -> Iterator[str]:
+    """Yield a line if summaries were cancelled before the server reported their usage."""
+    folded = session.folded
+    charged = {note.about.get("asked") for note in folded.metadata if "usage" in note.about}
+    unused = {each.about.get("asked") for each in folded.failures if each.what == UNUSED_SUMMARY}
+    if uncounted := unused - charged:
+        count = pluralize(len(uncounted), "summary request")
+        yield f"not included: {count} cancelled before the server reported any usage"
 
 
 def _reason_of(bill: RequestBill) -> str:

@@ -219,10 +219,14 @@ async def request_compaction(session: Session, context: TurnContext, focus: str)
 
 
 async def tokens_when_cold(session: Session, context: TurnContext) -> int:
-    """Return the tokens of the next prompt if nothing is cached, after the clearing that is free then."""
+    """Return the tokens of the next prompt if nothing is cached, after the clearing that is free then.
+
+    They are 0 if a summary will replace the history, since its own line names the cost.
+    """
     planned = await off_loop(session, lambda: _first_step(session, context, cold=True))
     if isinstance(planned, CompactionPlan) and planned.proposals:
-        return int(planned.proposals[-1].report["after"])
+        report = planned.proposals[-1].report
+        return 0 if report.get("why") == COLD_RETURN else int(report["after"])
     return prompt_tokens(session, context)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from agent.events import Emit, Notice
+from agent.model_port import RequestSettings
 from agent.session import Session, show_replayed
 from compact import Calibration, Prices
 from transcripts import Block, Compacted, Instructed, Opened, Reply, ThinkingBlock, Undone, same_tools
@@ -52,14 +53,17 @@ async def show_cold_cost(
 
     why   the reason why little is cached
     less  how to reduce the cost
-    cold  returns the size of the next prompt in tokens if nothing of it is cached; None: it is as large then
+    cold  returns the size of the next prompt in tokens if nothing of it is cached, 0 if another line will
+          name the cost; None: it is as large then
     """
     asked = session.folded.last_request
     if not session.folded.entries or asked is None:
         return
-    context.compaction.billed = asked.seq
     cached = _cached_tokens(session, context)
     tokens = prompt_tokens(session, context) if cached or cold is None else await cold(session, context)
+    if not tokens:
+        return
+    context.compaction.billed = asked.seq
     prices = context.compaction.prices_in(session.folded)
     uncached = max(0, tokens - cached)
     dollars = _dollars(uncached, tokens - uncached, prices, cached=bool(context.settings.cache))
@@ -95,26 +99,33 @@ def _cached_tokens(session: Session, context: TurnContext) -> int:
         return 0
     settings = context.settings
     known = session.folded.opened
-    same = known is not None and same_tools(known.tools, settings.tools) and known.system == settings.system
-    if known is None or not same:
+    if known is None or not _is_prefix_of(settings, known):
         return 0
-    sent: dict[str, int] = {}
-    opened = None
+    sent = 0
+    model = ""
+    is_same = False  # the system prompt and the tools are those of the next request
     thinks = False
     for fact in session.folded.facts:
         match fact:
             case Opened():
-                sent = {} if thinks else sent  # another model gets no earlier thinking
-                opened = fact
-            case Instructed() | Compacted() | Undone():
-                sent = {}
+                sent = 0 if thinks else sent  # from here on without earlier thinking
+                model = fact.model
+                if fact.system or fact.tools:  # as in lines of earlier versions
+                    is_same = _is_prefix_of(settings, fact)
+            case Instructed():
+                is_same = _is_prefix_of(settings, fact)
+            case Compacted() | Undone():
+                sent = 0
             case Reply():
                 thinks = thinks or any(isinstance(block, ThinkingBlock) for block in fact.blocks)
-                if opened is not None and now - fact.ts <= ttl:
-                    sent[opened.model] = fact.usage.prompt
-    if thinks and known.model != settings.model:
-        return 0
-    return sent.get(settings.model, 0)
+                if is_same and model == settings.model and now - fact.ts <= ttl:
+                    sent = fact.usage.prompt
+    return 0 if thinks and known.model != settings.model else sent
+
+
+def _is_prefix_of(settings: RequestSettings, given: Opened | Instructed) -> bool:
+    """Return whether a system prompt and tools are those of the next request."""
+    return given.system == settings.system and same_tools(given.tools, settings.tools)
 
 
 async def show_prompt_cost(

@@ -160,7 +160,11 @@ async def call_summarizer(
     call = begin_summary_call(session, context, wanted)
     request = call.request()
     call.record(request)
-    return await call.write(emit, request)
+    try:
+        return await call.write(emit, request)
+    except asyncio.CancelledError:
+        session.failed(UNUSED_SUMMARY, "it was interrupted", {"asked": call.asked})
+        raise
 
 
 class SummaryTask:

@@ -101,6 +101,9 @@ def test_the_cache_is_cold_for_another_model_and_other_tools_and_of_use_again_fo
     assert opened("first", {"name": "other"})
     world.reply("with another tool")
     assert not world.situation.cache_is_cold
+    assert opened("first", {"name": "a third"})
+    assert opened("first", {"name": "other"}) is bool(thinks), "the entries of these tools still exist"
+    world.reply("with it again")
     world.now += world.settings.cache_ttl_s + 1
     assert world.situation.cache_is_cold
 

@@ -122,6 +122,15 @@ def test_few_tokens_have_a_reason_too():
     assert bill.changes == ("c9",)
 
 
+def test_tools_that_are_those_of_the_request_before_explain_no_miss():
+    requests = sent_once()
+    requests.add(Instructed, ("s",), ({"name": "x"},))
+    requests.add(Instructed, ("s",), ())
+    requests.now += LIFETIME_S
+    requests.send(written=21_000)
+    assert requests.last.reason is BilledAgain.PAUSE
+
+
 def test_changes_of_model_prompt_tools_and_settings_explain_misses():
     for changed, values, reason in (
         (Opened, {"model": "other"}, BilledAgain.MODEL),

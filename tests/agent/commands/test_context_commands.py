@@ -20,6 +20,7 @@ from compact import local_summary
 from compact.entry_account import account_of
 from compact.identifiers import joined_text
 from compact.notices import MIN_TOLD_TOKENS, compaction_notice
+from compact.request_bills import UNUSED_SUMMARY
 from tests.narrowing import block_text, narrow, present
 from tests.sampling import sampled
 from tests.strict_api.demo_bridge import demo_reply
@@ -316,6 +317,9 @@ def test_cost_why_explains_every_request_and_its_parts_add_up(
         assert len(re.findall(r"^r\d", said, re.MULTILINE)) == 3
         assert f"... {requests - 3} earlier ones: /cost why all" in said
         assert "unknown argument" in await run.do("/cost nothing")
+        session.failed(UNUSED_SUMMARY, "the session ended", {"asked": session.folded.last_seq})
+        said = await run.do("/cost why")
+        assert said.endswith("not included: 1 summary request cancelled before the server reported any usage")
 
     run_controller(tmp_path, work)
 

@@ -194,6 +194,31 @@ def test_a_local_summary_takes_the_place_of_one_that_is_not_finished_in_time(tmp
         assert set(charges(w)) <= {777}, "what a cancelled request used is not known before it answers"
 
 
+def test_a_summary_for_the_user_that_is_interrupted_is_recorded_as_unused(tmp_path: Path) -> None:
+    gate = Event()
+
+    def answer(body: Body) -> Answer:
+        gate.wait()
+        return SUMMARY
+
+    with loud(tmp_path, answer, 1) as w:
+        prepare(w, replace(SETTINGS, trigger=190_000))
+
+        async def whole() -> None:
+            await w.turn("go")
+            asked = compact_context(w.session, w.context, w.events.append, CompactionRequest("manual"))
+            compacting = asyncio.ensure_future(asked)
+            while not summary_requests(w):
+                await asyncio.sleep(0)
+            compacting.cancel()
+            await asyncio.gather(compacting, return_exceptions=True)
+            gate.set()
+            await finish(w)
+
+        asyncio.run(whole())
+        assert unused(w) == ["it was interrupted"] and charges(w) == []
+
+
 def test_a_summary_that_fails_is_a_warning_and_the_next_one_begins_anew(tmp_path: Path) -> None:
     answers = [Answer([calls("echo")], usage={"output_tokens": 1_000}), SUMMARY]
     asked = list[int]()

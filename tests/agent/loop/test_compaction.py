@@ -26,7 +26,9 @@ from agent.loop.compaction import (
     off_loop,
     request_compaction,
     situation_of,
+    tokens_when_cold,
 )
+from agent.loop.cost_preview import show_cold_cost
 from agent.loop.turn import CUT_OFF
 from agent.ports import Allow, Deny, HookAnswer
 from agent.session.session import Session
@@ -524,6 +526,8 @@ def test_an_expensive_return_sends_a_summary_says_so_in_one_line_and_can_be_undo
             await w.turn("a sentence that says something. " * 12_000)
             await w.turn("and now?")
             w.clock.time += 7_200
+            w.context.compaction.prices = Prices(60.0)
+            await show_cold_cost(w.session, w.context, w.events.append, "cold", cold=tokens_when_cold)
             await w.turn("and now?")
             await w.context.model.close()
 

@@ -70,7 +70,8 @@ def test_cached_tokens_are_those_of_the_last_request_to_the_same_model(tmp_path:
         prompt = User(6, NOW, (TextBlock("on"),), (1,))
         other_tools = replace(back, tools=())
         other_system = replace(back, system=("Another.",))
-        instructed = Instructed(5, NOW, away.system, away.tools)
+        changed = Instructed(5, NOW, ("Another.",), away.tools)
+        as_before = Instructed(6, NOW, away.system, away.tools)
         elsewhere = (away, prompt, replied(7, SAID, 70_000))
         rows: list[tuple[str, int, Session]] = [
             ("as it was", 50_000, resume(made)),
@@ -79,7 +80,8 @@ def test_cached_tokens_are_those_of_the_last_request_to_the_same_model(tmp_path:
             ("only the other's is young", 0, resume(made, *elsewhere, back, age=TTL_S + 1)),
             ("edited", 0, resume(made, Compacted(5, NOW, "micro", "auto", ()))),
             ("restored", 0, resume(made, Undone(5, NOW, "c9"))),
-            ("instructed", 0, resume(made, instructed)),
+            ("changed, and back", 50_000, resume(made, changed, as_before)),
+            ("changed, and thought", 0, resume(made, back, changed, replied(7, THOUGHT, 9), back)),
             ("answered again", 70_000, resume(made, prompt, replied(7, SAID, 70_000))),
             ("after another model", 50_000, resume(made, *elsewhere, back)),
             ("without its thinking", 0, resume(made, away, prompt, replied(7, THOUGHT, 70_000), back)),
