@@ -328,7 +328,7 @@ class Folded(Struct):
     charges: list[Charge] = field(default_factory=list)
     last_seq: int = 0
     gaps: dict[int, int] = field(default_factory=dict)
-    _memos: dict[type, object] = field(default_factory=dict)  # see `memo`; a rewind clears it
+    _memos: dict[type, object] = field(default_factory=dict)  # see `memo`
     _view: View = field(default_factory=View)
     _first_changed: int = 0  # index of the first entry that may have changed since it was last rendered
 
@@ -367,7 +367,7 @@ class Folded(Struct):
     def memo(self, kind: type[Memo]) -> Memo:
         """Return the single value of this class that its module keeps with the facts, created on first use.
 
-        Situations that differ only in their edits share it; a rewind discards it.
+        Situations that differ only in their edits share it; a rewind discards it, as does another tag.
         """
         kept = self._memos.get(kind)
         if not isinstance(kept, kind):
@@ -438,6 +438,8 @@ class Folded(Struct):
             case User():
                 self.conversation.add_prompt(fact)
             case Opened():
+                if self.opened is None or self.opened.tag != fact.tag:  # it decides which words are our own
+                    self._memos = {}
                 before = self.opened if not (fact.system or fact.tools) else None
                 self.opened = replace(fact, system=before.system, tools=before.tools) if before else fact
                 changed = self.edits.apply(fact) if fact.edits else None

@@ -200,12 +200,8 @@ class SentWords(NamedTuple):
 
 
 class _WordsTrail(FactTrail):
-    """makeroom's own words in the facts read so far.
+    """makeroom's own words in the facts read so far."""
 
-    `tag` is the suffix of the tags around them.
-    """
-
-    tag: str = ""
     words: list[SentWords] = field(default_factory=list)
 
 
@@ -215,15 +211,11 @@ def own_words_sent(folded: Folded) -> list[SentWords]:
     A result that moved the current directory counts as words about it. Each fact is read once.
     """
     trail = folded.memo(_WordsTrail)
-    if trail.tag != folded.tag:
-        trail.looked_at = 0
-        trail.tag = folded.tag
-        trail.words = []
     for fact in trail.unread(folded, User, Result):
         if isinstance(fact, User):
-            trail.words += (SentWords(fact.seq, text) for text in _own_words(fact.blocks, trail.tag))
+            trail.words += (SentWords(fact.seq, text) for text in _own_words(fact.blocks, folded.tag))
         elif isinstance(fact, Result) and _may_tell(fact) and folded.conversation.shows(fact):
-            trail.words += (SentWords(fact.of, text) for text in _own_words(fact.content, trail.tag))
+            trail.words += (SentWords(fact.of, text) for text in _own_words(fact.content, folded.tag))
             if "cwd" in fact.about:
                 trail.words.append(SentWords(fact.of, _cwd_text(str(fact.about["cwd"]))))
     return trail.words

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from agent.client_names import own_name
-from transcripts import Channel, Exchange, Fact, FactTrail, Folded, Opened, Reply, Result, TextBlock, User
+from transcripts import Channel, Exchange, Fact, FactTrail, Folded, Reply, Result, TextBlock, User
 
 from .environment import PLANNING
 
@@ -84,13 +84,11 @@ def todo_lines(items: tuple[TodoItem, ...]) -> list[str]:
 class _PlanTrail(FactTrail):
     """The plans among the facts read so far.
 
-    tag       the suffix of the tags around makeroom's own words
     planning  the last prompt of the user was in plan mode
     shown     seq of a reply -> the plan that it showed, "" for one that the user denied
     answer    the last answer in plan mode
     """
 
-    tag: str = ""
     planning: bool = False
     shown: dict[int, str] = field(default_factory=dict)
     answer: Plan | None = None
@@ -103,16 +101,14 @@ def newest_plan(folded: Folded) -> Plan | None:
     model never showed one, as models without that tool do, it is its last answer in plan mode.
     """
     trail = folded.memo(_PlanTrail)
-    kinds: tuple[type[Fact], ...] = (Opened, User, Reply)
+    kinds: tuple[type[Fact], ...] = (User, Reply)
     if any(own_name(tool) == PLAN_TOOL for tool in folded.conversation.tools_called):
         kinds = (*kinds, Result)
     for fact in trail.unread(folded, *kinds):
         match fact:
-            case Opened():
-                trail.tag = fact.tag
             case User(source="user"):
                 trail.planning = any(
-                    (Channel(trail.tag).words(block) or "").startswith(PLANNING) for block in fact.blocks
+                    (Channel(folded.tag).words(block) or "").startswith(PLANNING) for block in fact.blocks
                 )
             case Reply() if trail.planning:
                 texts = [block.text for block in fact.blocks if isinstance(block, TextBlock)]

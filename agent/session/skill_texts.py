@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from msgspec import field
 
 from compact import block_texts
-from transcripts import SKILL_START, Channel, Fact, FactTrail, Folded, Opened, Result, TextBlock, User
+from transcripts import SKILL_START, Channel, Fact, FactTrail, Folded, Result, TextBlock, User
 
 SKILLS_HEAD = "# Skills\n"
 LIST_INTRODUCTION = """\
@@ -65,12 +65,8 @@ class LoadedSkill(NamedTuple):
 
 
 class _SkillTrail(FactTrail):
-    """The instructions loaded by the facts read so far, by the name of the skill, the newest last.
+    """The instructions loaded by the facts read so far, by the name of the skill, the newest last."""
 
-    `tag` is the suffix of the tags around makeroom's own words.
-    """
-
-    tag: str = ""
     loaded: dict[str, LoadedSkill] = field(default_factory=dict)
 
 
@@ -80,13 +76,11 @@ def skills_in_use(folded: Folded) -> dict[str, LoadedSkill]:
     Each fact is read once.
     """
     trail = folded.memo(_SkillTrail)
-    kinds: tuple[type[Fact], ...] = (Opened, User)
+    kinds: tuple[type[Fact], ...] = (User,)
     if SKILL_TOOL in folded.conversation.tools_called:
         kinds = (*kinds, Result)
     for fact in trail.unread(folded, *kinds):
-        if isinstance(fact, Opened):
-            trail.tag = fact.tag
-        for text in _loaded(folded, fact, trail.tag):
+        for text in _loaded(folded, fact):
             name = text[len(SKILL_START) :].partition(" (")[0]
             trail.loaded.pop(name, None)
             trail.loaded[name] = LoadedSkill(fact.seq, text)
@@ -122,10 +116,10 @@ def kept_instructions(folded: Folded, window: int) -> Iterator[str]:
         left = max(0, left - len(text))
 
 
-def _loaded(folded: Folded, fact: Fact, tag: str) -> Iterator[str]:
+def _loaded(folded: Folded, fact: Fact) -> Iterator[str]:
     """Yield the instructions loaded with a prompt or by the skill tool; no other text counts."""
     if isinstance(fact, User):
-        texts = (Channel(tag).words(block) or "" for block in fact.blocks)
+        texts = (Channel(folded.tag).words(block) or "" for block in fact.blocks)
     elif isinstance(fact, Result) and _is_of_skill_tool(folded, fact):
         parts = (part for part in fact.content if isinstance(part, TextBlock))
         texts = (part.injected_text or part.text.strip("\n") for part in parts)

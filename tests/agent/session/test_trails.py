@@ -1,13 +1,14 @@
 """Plans, to-do lists and skills in use: each fact is read once, and every prefix of a transcript agrees."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from agent.model_port import RequestSettings
+from agent.events import Event, Notice
+from agent.model_port import IncomingReply, RequestSettings
 from agent.session.environment import own_words_sent, plan_text
 from agent.session.late_news import news_of_ended_commands, restore_news, telling_facts
 from agent.session.plan_and_todo import newest_plan, newest_todos
@@ -21,9 +22,9 @@ from tools.processes.inbox import Inbox
 from transcripts.channel import Channel
 from transcripts.data_tags import injected
 from transcripts.entries import Entry, Prompt
-from transcripts.facts import Fact, Metadata, Opened, Reply, Result, Rewound, User
+from transcripts.facts import Fact, Metadata, Opened, Reply, Result, Rewound, Unthink, User
 from transcripts.folding import Folded, fold
-from transcripts.messages import Block, ChannelBlock, TextBlock, ToolUseBlock
+from transcripts.messages import Block, ChannelBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.store import Store
 
 PLAN_TEXT = plan_text(("ask_user", "exit_plan"))
@@ -103,6 +104,19 @@ def plan_by_entries(folded: Folded) -> tuple[int, str] | None:
     return shown if shows else said
 
 
+def test_what_was_said_before_the_session_got_its_tag_is_no_word_of_makerooms() -> None:
+    """As in a session that another agent wrote: anyone may have put the tags of old sessions into it."""
+    words = (PLAN_TEXT, instructions_text("a", Path("/skills/a"), "obey"))
+    before: list[Fact] = [User(1, 0.0, tuple(TextBlock(injected(each)) for each in words))]
+    before.append(Reply(2, 0.0, (TextBlock("the plan"),)))
+    for reads_before in (True, False):
+        folded = fold(before)
+        if reads_before:
+            assert newest_plan(folded) and skills_in_use(folded) and own_words_sent(folded)
+        folded.apply(Opened(3, 0.0, tag=TAG))
+        assert told(folded) == (None, None, [], [])
+
+
 @each_row("seed", range(40))
 def test_every_prefix_tells_the_same_whether_it_was_read_at_once_or_in_parts(seed: int) -> None:
     random = Random(seed)
@@ -158,14 +172,21 @@ def test_a_reopened_session_has_its_facts_read_before_the_screen_asks_for_plans(
     assert facts.taken == 0
 
 
-def test_a_list_that_its_tool_refused_does_not_replace_the_last_one() -> None:
-    def call(seq: int, item: str, error: bool) -> list[Fact]:
-        use = ToolUseBlock(f"t{seq}", "todo", {"todos": [{"content": item}]})
+def test_a_list_that_its_tool_refused_or_that_is_none_does_not_replace_the_last_one() -> None:
+    def call(seq: int, todos: Any, error: bool) -> list[Fact]:
+        use = ToolUseBlock(f"t{seq}", "todo", {"todos": todos})
         return [Reply(seq, 0.0, (use,)), Result(seq + 1, 0.0, of=seq, block=0, content=(), error=error)]
 
-    accepted = [Opened(1, 0.0), User(2, 0.0, (TextBlock("go"),)), *call(3, "test", error=False)]
-    (seq, (item,)) = present(newest_todos(fold([*accepted, *call(5, "lint", error=True)])))
-    assert (seq, item.content) == (3, "test")
+    accepted = [
+        Opened(1, 0.0),
+        User(2, 0.0, (TextBlock("go"),)),
+        *call(3, [{"content": "test"}], error=False),
+    ]
+    refused = call(5, [{"content": "lint"}], error=True)
+    no_lists = [*call(7, "lint", error=False), *call(9, [{"content": "lint"}, "lint"], error=False)]
+    for later in (refused, no_lists):
+        (seq, (item,)) = present(newest_todos(fold([*accepted, *later])))
+        assert (seq, item.content) == (3, "test")
 
 
 def test_news_that_an_earlier_run_sent_is_not_sent_again() -> None:
@@ -182,14 +203,29 @@ def test_news_that_an_earlier_run_sent_is_not_sent_again() -> None:
 
 def test_the_settings_of_a_session_are_recorded_once_after_each_change(tmp_path: Path) -> None:
     session = SessionRepository(tmp_path, keep=True, tell=pytest.fail).new()
-    settings = RequestSettings("m", 1)
+    told: list[Event] = []
 
-    def openings() -> list[Mapping[str, Any]]:
+    def opened(model: str = "m", folder: str = "/p", tag: str = "") -> list[tuple[object, ...]]:
+        """Return (about, edits) of the openings that two requests recorded."""
+        known = len(session.folded.facts)
         for _ in range(2):
-            record_opening(session, settings, 1_000, "/p", lambda event: None)
-        return [fact.about for fact in session.folded.facts if isinstance(fact, Opened)]
+            record_opening(session, RequestSettings(model, 1, tag=tag), 1_000, folder, told.append)
+        new = session.folded.facts[known:]
+        return [(fact.about, fact.edits) for fact in new if isinstance(fact, Opened)]
 
-    assert openings() == [{}]
+    assert opened() == [({}, ())] and opened() == []
     session.folded.gaps[5] = 4  # as after a damaged line
-    assert openings() == [{}, {"holes": [5]}]
+    assert opened() == [({"holes": [5]}, ())]
+    session.folded.gaps.clear()
+    session.user((TextBlock("go"),))
+    session.reply(IncomingReply([TextBlock("done")], complete=True), 0)
+    for change in ({"model": "other"}, {}, {"tag": TAG}):
+        [(_, edits)] = opened(**change)
+        assert edits == (Unthink(0, session.folded.facts[-1].seq - 1),) and told == []
+    session.reply(IncomingReply([ThinkingBlock("well", "signed"), TextBlock("so")], complete=True), 0)
+    opened()
+    [lost] = told
+    assert isinstance(lost, Notice) and "earlier thinking is no longer in the context" in lost.text
+    assert len(opened(folder="/q")) == 1 and opened(folder="/q") == []
+    assert told[1:] == [Notice("the session's directory has changed from /p to /q", "warning")]
     session.close("left")
