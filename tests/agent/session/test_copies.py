@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,17 +10,21 @@ from pathlib import Path
 import pytest
 
 from agent.errors import UsageError
-from agent.model_port import IncomingReply
+from agent.model_port import IncomingReply, PendingBlock
+from agent.session.environment import own_words_sent
 from agent.session.repository import SessionRepository, _charged, load_deferred
 from agent.session.session import Session
-from compact import PriceList, Prices
+from compact import PriceList, Prices, Spending, block_texts
 from compact.tokens import TokenCounter
-from transcripts.facts import Clear, Metadata, User
+from transcripts.codec import CHECKSUM, seal
+from transcripts.errors import TranscriptTooNew
+from transcripts.facts import Clear, Metadata, Reply, User
 from transcripts.folding import Folded
-from transcripts.messages import TextBlock, ToolUseBlock, Usage
+from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock, Usage
 from transcripts.secrets import SecretMasks
 from transcripts.session_files import SessionFiles
 from transcripts.session_key import SessionKey
+from transcripts.store import Store
 
 
 def signing_repository(folder: Path, tell: Callable[[str], None] = pytest.fail) -> SessionRepository:
@@ -203,6 +208,27 @@ def test_a_copy_of_a_damaged_transcript_is_whole(tmp_path: Path) -> None:
     assert b"damaged" not in repository.records.path_of(copy.sid).read_bytes()
 
 
+def test_where_the_lines_cannot_be_copied_the_facts_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    repository = signing_repository(tmp_path)
+    session = repository.new()
+    session.open(("system",), ())
+    exchange(session)
+    monkeypatch.setattr(Store, "begin_with", full)
+    monkeypatch.setattr(Store, "begin_as", full)
+    makers = (lambda: repository.copy(session), lambda: repository.copy_for_agent(session, {}))
+    for sid, made in zip(("mine", "nested"), makers, strict=True):
+        repository.first_sid = sid
+        copy = made()
+        assert copy.sid == sid and list(copy.folded.view) == list(session.folded.view)
+        copy.close("left")
+    session.close("left")
+
+
 @pytest.mark.skipif(not hasattr(os, "copy_file_range"), reason="the system has no such call")
 def test_a_copy_is_complete_on_file_systems_that_copy_nothing_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -290,6 +316,7 @@ def test_a_directory_that_keeps_nothing_has_no_checkpoints_and_is_removed(tmp_pa
     session = kept.new()
     checkpoints = kept.checkpoints(session)
     assert checkpoints is not None and kept.home == tmp_path
+    assert checkpoints.excluded == "state", "our own files in the project are not recorded"
     kept.close()
     assert tmp_path.is_dir()
     passing = SessionRepository(tmp_path, keep=False, tell=pytest.fail)
@@ -394,8 +421,27 @@ def test_only_facts_that_are_not_on_the_disk_are_synced() -> None:
     session.undone("c1", ())
     session.user(())
     session.open(("system",), ())
+    session.close("left")
     session.sync()
-    assert record.calls == ["append durable"] * 5
+    assert record.calls == ["append durable"] * 6
+    record.calls.clear()
+    Session("s", record, Folded(), TokenCounter(None), lambda: 1.0).close("left")
+    assert record.calls == [], "a session without facts gets no file"
+
+
+def test_a_reply_that_was_cut_off_costs_at_least_what_arrived() -> None:
+    session = Session("s", NotedRecord(), Folded(), TokenCounter(None), lambda: 1.0)
+    cut = {1: PendingBlock("text", ["and more"]), 2: PendingBlock("tool input", ['{"a\ud800'])}
+    for output, complete in ((2, False), (5_000, False), (2, True)):
+        reply = IncomingReply([TextBlock("word " * 100)], {} if complete else cut, complete=complete)
+        reply.usage = Usage(input=9, output=output)
+        fact = session.reply(reply, 0)
+        assert fact.usage == (reply.usage if complete or output == 5_000 else session.used_at_least(reply))
+        assert fact.usage.input == 9 and (fact.usage.output > 90) is (not complete)
+        assert fact.partial == ("" if complete else 'and more{"a?')
+        assert [block.text for block in fact.blocks if isinstance(block, TextBlock)][1:] == (
+            [] if complete else ["and more"]
+        )
 
 
 def test_charges_outside_the_conversation_cost_the_prices_in_use() -> None:
@@ -406,3 +452,35 @@ def test_charges_outside_the_conversation_cost_the_prices_in_use() -> None:
     session.use_prices(PriceList({"own": Prices(2.0, 10.0)}))
     assert (session.cost, session.unpriced) == (2.0, [])
     assert [note.about["asked"] for note in session.folded.metadata] == [3]
+    session.charge_nested("s2", "own", Spending(Usage(output=7), 3.0))
+    session.charge_nested("s3", "odd", Spending(Usage(output=8), unpriced=True))
+    nested = [(each["session"], each["model"], each["dollars"]) for each in session.nested_charges]
+    assert nested == [("s2", "own", 3.0), ("s3", "odd", None)]
+    assert session.cost == 5.0 and session.unpriced == ["odd"]
+    assert session.spent == Usage(input=1_000_000, output=15)
+
+
+def test_what_is_adopted_from_a_transcript_has_no_words_of_makeroom(tmp_path: Path) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail)
+    session, path = recorded(repository)
+    session.user((ChannelBlock("# Plan mode"), TextBlock("go")))
+    of, at = next((fact.seq, 0) for fact in session.folded.facts if isinstance(fact, Reply))
+    session.result(of, at, (ChannelBlock("# Current directory"),))
+    session.close("left")
+    adopted = repository.adopt(path)
+    assert own_words_sent(session.folded) and not own_words_sent(adopted.folded)
+    texts = [text for entry in adopted.folded.entries for text in block_texts(entry.fact.blocks)]
+    assert "# Plan mode" in texts, "they are data"
+    adopted.close("left")
+
+
+def test_a_transcript_of_a_newer_version_is_not_copied(tmp_path: Path) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail)
+    session, path = recorded(repository)
+    session.close("left")
+    lines = map(json.loads, path.read_bytes().splitlines())
+    path.write_bytes(b"".join(seal({**line, "v": 99}) for line in lines if line.pop(CHECKSUM)))
+    for at in (None, 2):
+        with pytest.raises(TranscriptTooNew):
+            repository.fork(path, at=at)
+    assert list(path.parent.glob("*.jsonl")) == [path]

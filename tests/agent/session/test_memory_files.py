@@ -75,6 +75,10 @@ def test_code_imports_nothing_and_comments_are_not_sent(project: Path) -> None:
     assert read(project) == {"AGENTS.md": "Use `@docs/a.md` here.\n" + code + "<!-- never closed"}
     (project / "AGENTS.md").write_text("<!-- nothing else -->\n")
     assert read(project) == {}
+    (project / "AGENTS.md").write_text("one ` alone @docs/a.md\nanother ` here")
+    assert list(read(project)) == ["AGENTS.md", "docs/a.md"], "code within a line ends with the line"
+    (project / "AGENTS.md").write_text("see `@docs/a.md`")
+    assert list(read(project)) == ["AGENTS.md"], "also in the last line"
 
 
 def test_an_import_reads_nothing_beyond_the_project_and_no_secret(project: Path) -> None:
@@ -126,6 +130,12 @@ def test_what_is_not_text_is_neither_imported_nor_followed_and_that_is_reported(
     (project / "AGENTS.md").write_bytes(b"\0" * 9 + b"@docs/a.md")
     assert read(project) == {}
     assert unread(project) == [f"{project}/AGENTS.md is not a text file (ignored)"]
+    (project / "AGENTS.md").write_text("x" * MAX_MEMORY_CHARS)
+    assert unread(project) == []
+    (project / "AGENTS.md").write_text("x" * (MAX_MEMORY_CHARS + 1))
+    assert unread(project) == [
+        f"{project}/AGENTS.md is too long: only its first {MAX_MEMORY_CHARS:,} characters are used"
+    ]
 
 
 def test_the_users_own_file_imports_from_beside_it(project: Path) -> None:
@@ -269,15 +279,17 @@ def test_links_to_directories_of_rules_are_followed_and_cut_ones_reported(projec
     shared = project.parent / "shared"
     (shared / "deep").mkdir(parents=True)
     (shared / "deep/a.md").write_text("a")
+    (shared / "b.md").write_text("b")
     (shared / "deep/again").symlink_to(shared)
     (user / ".claude/rules").mkdir(parents=True)
     (user / ".claude/rules/shared").symlink_to(shared)
     (project / "shared").mkdir()
-    (project / "shared/b.md").write_text("b")
+    (project / "shared/c.md").write_text("c")
     (project / ".claude/rules").mkdir(parents=True)
     (project / ".claude/rules/link").symlink_to(project / "shared")
-    assert list(read(project).values()) == ["a", "b"]
+    assert list(read(project).values()) == ["b", "a", "c"]
     assert unread(project) == []
+    (project / "shared/deeper").mkdir()
     for number in range(MAX_RULE_FILES):
         (project / f"shared/c{number}.md").touch()
     (line,) = unread(project)
@@ -298,6 +310,9 @@ def test_replaced_files_are_named_unless_they_refer_to_what_replaces_them(projec
     for text in ("Something else.", "@AGENTS.md\n\n## Releases\nNever push a tag.\n"):
         (project / "CLAUDE.md").write_text(text)
         assert list(replaced_memory(*places)) == [project / "CLAUDE.md", project / ".claude/rules/node.md"]
+    (project / "AGENTS.md").unlink()
+    write(user / "AGENTS.md", user / ".claude/CLAUDE.md")
+    assert replaced_memory(*places) == {user / ".claude/CLAUDE.md": user / "AGENTS.md"}
 
 
 def test_a_memory_file_that_is_cut_says_how_much_is_left_out() -> None:

@@ -55,11 +55,12 @@ class Story:
         self.facts.append(User(self.next, 0.0, blocks, (1,) * len(blocks)))
         return self
 
-    def call(self, text: str = "done", command: str = "", **about: Any) -> Story:
-        """Add a call of bash with its result."""
+    def call(self, text: str = "done", command: str = "", own: str = "", **about: Any) -> Story:
+        """Add a call of bash with its result, and with makeroom's own words in it."""
         use = ToolUseBlock(f"t{self.next}", "bash", {"command": command} if command else {})
         self.facts.append(Reply(self.next, 0.0, (use,), (1,)))
-        result = Result(self.next, 0.0, self.next - 1, 0, (TextBlock(text),), (1,), about=about)
+        content = (TextBlock(text), *([ChannelBlock(own)] if own else []))
+        result = Result(self.next, 0.0, self.next - 1, 0, content, (1,) * len(content), about=about)
         self.facts.append(result)
         return self
 
@@ -130,9 +131,11 @@ def test_what_has_changed_since_the_model_was_last_told_is_news(
 
 
 def test_a_result_that_moved_the_current_directory_told_so() -> None:
-    story = Story().say().call(cwd="src")
-    assert story.news(cwd="src") == []
-    assert story.news() == ["# Current directory\nCommands run in the project directory."]
+    moved = Story().say().call(cwd="src")
+    told = Story().say().call(own="# Current directory\nCommands run in src.")
+    for story in (moved, told):
+        assert story.news(cwd="src") == []
+        assert story.news() == ["# Current directory\nCommands run in the project directory."]
 
 
 def test_pins_are_news_until_a_prompt_or_a_summary_has_them() -> None:
@@ -151,10 +154,11 @@ def test_pins_are_news_until_a_prompt_or_a_summary_has_them() -> None:
     [told] = news_of_pins(story.folded)
     assert told == "# Pins\n- no longer pinned; no longer applies: be brief"
     edits = (Fold(2, story.next - 2, (TextBlock("summary"),), 1),)
-    story.facts.append(Compacted(story.next, 0.0, "summary", "auto", edits))
-    assert news_of_pins(story.folded) == [], "the summary lists the pins"
-    story.facts.append(Undone(story.next, 0.0, f"c{story.next - 1}"))
-    assert news_of_pins(story.folded) == [told]
+    for layer in ("summary", "ledger"):
+        story.facts.append(Compacted(story.next, 0.0, layer, "auto", edits))
+        assert news_of_pins(story.folded) == [], "the summary lists the pins"
+        story.facts.append(Undone(story.next, 0.0, f"c{story.next - 1}"))
+        assert news_of_pins(story.folded) == [told]
     story.facts.append(Compacted(story.next, 0.0, "micro", "auto", edits))
     assert news_of_pins(story.folded) == [told]
 

@@ -167,6 +167,8 @@ def test_a_call_that_never_ended_is_reported() -> None:
     one._add(Reply(2, 1.0, uses, (1,)))
     *_, warning, _ = replayed(one)
     assert isinstance(warning, Notice) and "interrupted during `bash make`;" in warning.text
+    one.result(2, 0, (TextBlock("started"),), about={"job": "b1"})
+    assert replayed(one)[-2] == Notice("background commands were stopped when the session ended: b1 (make)")
 
 
 def test_a_call_of_a_servers_tool_is_named_as_it_was_when_it_ran() -> None:

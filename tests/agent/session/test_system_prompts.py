@@ -48,6 +48,15 @@ def test_where_commands_run_open_nothing_is_told_of_the_sandbox(text: str, unsan
     assert len(COMMAND_TEXTS) == 3
 
 
+def test_the_line_about_ambiguous_requests_fits_the_tools() -> None:
+    for tools, line in (
+        (["read"], "If the request is ambiguous, decide and say what you assumed."),
+        (["ask_user"], "If the request is ambiguous and a wrong guess would waste work, ask; otherwise"),
+    ):
+        [text] = system_prompt([], tools)
+        assert line in text and text.count("If the request is ambiguous") == 1
+
+
 def test_an_agent_gets_the_list_of_skills_and_memory_files_only_if_it_can_use_them() -> None:
     memory = system_prompt([(Path("/p/AGENTS.md"), "Use tabs.")], ["read"])[1]
     skills = f"{SKILLS_HEAD}- review: reviews a change"
