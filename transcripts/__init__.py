@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from .lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .answers import *
     from .channel import *
     from .data_tags import *
     from .edits import *
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
+        "answers": "Answer answers_of joined_pieces newest_answer",
         "channel": "Channel",
         "data_tags": (
             "DataTag hook_words injected own_words paste_label quoted SKILL_START split_pastes "

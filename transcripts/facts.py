@@ -8,6 +8,7 @@ prompt cache only; facts are ordered by `seq`. `tokens` has one count for each b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any, ClassVar
 
 from msgspec import Struct, field
@@ -195,8 +196,13 @@ class Reply(Fact, frozen=True):
 
     @property
     def text(self) -> str:
-        """The text of all blocks."""
-        return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+        """The text of all blocks.
+
+        A text with citations comes in several blocks. Another block between two texts parts them.
+        """
+        runs = groupby(self.blocks, key=lambda block: isinstance(block, TextBlock))
+        texts = ("".join(block.text for block in run if isinstance(block, TextBlock)) for _, run in runs)
+        return "\n\n".join(filter(None, texts))
 
     @property
     def calls(self) -> list[tuple[int, ToolUseBlock]]:

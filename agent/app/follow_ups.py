@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from agent.events import Emit, Event, Notice, TurnFinished
 from agent.loop import TurnContext, run_turn
 from agent.ports import HookEvent, Hooks
-from agent.session import Session, newest_answer
-from transcripts import ChannelBlock, TextBlock, hook_words
+from agent.session import Session
+from transcripts import ChannelBlock, TextBlock, hook_words, newest_answer
 from transcripts.wording import shorten
 
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput

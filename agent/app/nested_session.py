@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,12 +37,13 @@ from agent.loop import (
     late_report,
     run_turn,
 )
-from agent.session import Answer, Environment, Session, environment_context, newest_answer
+from agent.session import Environment, Session, environment_context
 from compact import Spending, TokenCounter, call_label
 from tools.processes import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
 from tools.text import printable
 from transcripts import (
+    Answer,
     Block,
     ChannelBlock,
     Exchange,
@@ -55,6 +56,7 @@ from transcripts import (
     TextBlock,
     Usage,
     User,
+    newest_answer,
     read_transcript,
 )
 from transcripts.wording import pluralize
@@ -263,7 +265,6 @@ class NestedRun(Struct):
     def _result(self, turns: int, error: str) -> SpawnResult:
         agent = self.call.agent
         seqs, whole = _last_answer(self.session.folded.facts, self.since)
-        pieces = " and ".join(f"{self.session.sid}/r{seq}" for seq in seqs)
         shown = shortened_report(whole, self.call.services.counter)
         left = ", ".join(f"{job.id} ({' '.join(job.line.split())[:80]})" for job in self.commands)
         return SpawnResult(
@@ -272,7 +273,7 @@ class NestedRun(Struct):
             turns=turns,
             error=error,
             label=agent.label,
-            recall=pieces if shown != whole else "",
+            recall=_ids(self.session.sid, seqs) if shown != whole else "",
             dollars=agent.dollars,
             tokens=agent.tokens,
             stops=agent.stops,
@@ -304,7 +305,7 @@ def undelivered_reports(
 ) -> list[UndeliveredReport]:
     """Return the reports of background agents that ended with or in an earlier run and were not delivered.
 
-    `tell` takes a line for the user about each agent that was cut off before it could report.
+    `tell` takes a line for the user about each agent that ended before it could report.
     """
     notes = {note.seq: note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC}
     delivered = _late_reports(session)
@@ -322,23 +323,30 @@ def undelivered_reports(
             reports.append(UndeliveredReport(label, began, report))
             continue
         since = int(about.get("since") or 0)
-        how = "it ended in an earlier run of makeroom"
-        text = shortened_report(_last_answer(facts, since).text, counter)
+        sid = str(about.get("session"))
+        seqs, whole = _last_answer(facts, since)
+        text = shortened_report(whole, counter)
+        is_whole = text == whole
         if not _has_reported(facts, since):
-            how = "it was cut off when an earlier run of makeroom ended"
             last = " Its last message:" if text else ""
-            text = f"(no report: it was cut off before it could report.{last})\n{text}"
-            tell(f"{label} ({about.get('task')}) was cut off before it could report, in an earlier run")
-        text = f"{text.rstrip()}\n[{how}; its session is {about.get('session')}]"
+            text = f"(no report: it ended before it could report.{last})\n{text}"
+            tell(f"{label} ({about.get('task')}) ended before it could report, in an earlier run")
+        source = f"its session is {sid}" if is_whole else f"truncated: recall {_ids(sid, seqs)} for all of it"
+        text = f"{text.rstrip()}\n[it ended in an earlier run of makeroom; {source}]"
         report = late_report(label, str(about.get("task")), text)
         reports.append(UndeliveredReport(label, began, report))
     return reports
 
 
 def _has_reported(facts: Sequence[Fact], since: int) -> bool:
-    """Return whether the newest reply after fact `since` is the last of its turn."""
+    """Return whether the newest reply after fact `since` is whole and the last of its turn."""
     newest = next((fact for fact in reversed(facts) if isinstance(fact, Reply) and fact.seq > since), None)
-    return newest is not None and newest.complete and not newest.calls
+    return newest is not None and newest.complete and not (newest.calls or newest.is_cut)
+
+
+def _ids(sid: str, seqs: Iterable[int]) -> str:
+    """Return the ids that recall facts of another session."""
+    return " and ".join(f"{sid}/r{seq}" for seq in seqs)
 
 
 def _late_reports(session: Session) -> list[str]:

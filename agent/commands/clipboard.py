@@ -12,10 +12,9 @@ from pathlib import Path
 
 from agent.app import Controller
 from agent.events import ClipboardCopy, Event, Notice
-from agent.session import answers_of
 from tools.processes import filter_environment
 from tools.text import printable
-from transcripts import Folded, Prompt
+from transcripts import Folded, Prompt, answers_of
 from transcripts.wording import shorten
 
 from .running import usage_notice

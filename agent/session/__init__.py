@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .answers import *
     from .environment import *
     from .late_news import *
     from .memory_files import *
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
-        "answers": "Answer answers_of joined_pieces newest_answer",
         "environment": (
             "Environment environment_context environment_news is_told_environment post_command_text "
             "post_planning"

@@ -22,9 +22,8 @@ from agent.app import OUTPUT_FORMATS
 from agent.client_names import client_name
 from agent.errors import BudgetExceeded
 from agent.ports import Status
-from agent.session import joined_pieces
 from compact import Spending
-from transcripts import INVISIBLE, Display, Reply, Result, TextBlock, ToolUseBlock, Usage
+from transcripts import INVISIBLE, Display, Reply, Result, ToolUseBlock, Usage, joined_pieces
 from transcripts.patterns import lazy_pattern
 
 from .context_chart import plain_chart
@@ -242,8 +241,7 @@ class RunOutput:
                 continues = self._last is not None and self._last.is_cut
                 self._last = reply
                 self._usage += reply.usage
-                texts = [block.text for block in reply.blocks if isinstance(block, TextBlock) and block.text]
-                text = "\n\n".join(texts)
+                text = reply.text
                 self.answer = joined_pieces((self.answer, text)) if continues else text or self.answer
             case events.StreamAborted():
                 self._end_request()

@@ -15,7 +15,8 @@ from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Layer, Proposal, Situation
 from compact.uncompact import exemptions
 from compact.user_messages import user_messages
-from transcripts import Entry, Exchange, Fold, TextBlock
+from transcripts import Entry, Fold, TextBlock, newest_answer
+from transcripts.wording import shorten
 
 STOP_SHARE = 0.7  # of the size that starts it: folding continues down to there, so as not to run at each call
 MIN_SHORTENING = 2  # a summary has to be smaller than its segment by at least this factor
@@ -91,10 +92,8 @@ def _segment_fold(situation: Situation, segment: list[Entry]) -> Fold:
     local_summary = build_local_summary(situation.folded, segment)
     if text := local_summary_text(local_summary, situation.counter, SEGMENT_SUMMARY_TOKENS):
         pieces.append(f"## Local summary\n{text}")
-    replies = (entry.fact for entry in reversed(segment) if isinstance(entry, Exchange))
-    texts = (block.text for reply in replies for block in reply.blocks if isinstance(block, TextBlock))
-    if last_text := next(filter(str.strip, texts), "")[:SEGMENT_LAST_TEXT_CHARS]:
-        pieces.append(f"## Last reply\n{last_text}")
+    if last_text := newest_answer(entry.fact for entry in segment).text:
+        pieces.append(f"## Last reply\n{shorten(last_text, SEGMENT_LAST_TEXT_CHARS)}")
     pieces += filter(None, [live_within(situation, first, last)])
     text = "\n\n".join(pieces)
     return Fold(first, last=last, blocks=(TextBlock(text),), tokens=situation.counter.text(text))

@@ -199,7 +199,7 @@ def test_a_digest_has_the_last_words_of_the_model():
     world = World(CompactSettings(collapse=True, trigger=20_000, protected_tail_tokens=1), judged=False)
     world.user("begin")
     for at in range(30):
-        world.reply(f"thought {at}: " + "word " * 900)
+        world.reply(f"thought {at}: ", "word " * 900)
     first, *_ = COLLAPSE_LAYER.plan(world.situation)
     said = summary_text(narrow(first, Proposal)).partition("## Last reply\n")[2]
     assert said.startswith("thought 8: word") and len(said) == 600

@@ -10,6 +10,7 @@ from agent.loop.compaction import live_state
 from tests.agent.app.agent_session import held, parts, task
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says
+from tests.tables import each_row
 
 from .controller_run import ControllerRun, run_controller
 
@@ -70,10 +71,23 @@ def test_the_report_of_an_agent_in_the_background_comes_with_the_next_prompt(tmp
     run_controller(tmp_path, work, respond=held(respond, "look", over))
 
 
-def test_an_undelivered_report_is_delivered_after_a_resume(tmp_path: Path) -> None:
+CUT = Reply([says("A part.")], "max_tokens")
+
+
+@each_row(
+    ("said", "delivered"),
+    [
+        ("It is Title.", "It is Title.\\n[it ended in an earlier run"),
+        ("A title. " * 3_000, "A title.\\n[it ended in an earlier run of makeroom; truncated: recall "),
+        (CUT, "(no report: it ended before it could report. Its last message:)\\nA part.\\n[it ended in an"),
+    ],
+)
+def test_an_undelivered_report_is_delivered_after_a_resume(
+    tmp_path: Path, said: str | Reply, delivered: str
+) -> None:
     beside = Reply([task("look", "explore", run_in_background=True)])
     over = Event()
-    respond = parts(go=[beside, "it looks"], look=["It is Title."], again=["well"])
+    respond = parts(go=[beside, "it looks"], look=[said], again=["well"], Your=[said])
 
     async def work(run: ControllerRun) -> None:
         await run.do("go")
@@ -82,7 +96,7 @@ def test_an_undelivered_report_is_delivered_after_a_resume(tmp_path: Path) -> No
         sid = run.controller.in_use[0].sid
         await run.do("/clear", f"/resume {sid}", "again")
         sent = str(run.server.requests[-1]["messages"][-1])
-        assert "explore #1 that you started" in sent and "It is Title.\\n[it ended in an earlier run" in sent
+        assert "explore #1 that you started" in sent and delivered in sent
 
     run_controller(tmp_path, work, respond=held(respond, "look", over))
 
@@ -112,7 +126,7 @@ def test_a_report_whose_prompt_leaves_the_conversation_is_reported_with_the_next
     run_controller(tmp_path, work, respond=held(respond, "look", over), faults=(stall,), verified=False)
 
 
-def test_an_agent_that_was_cut_off_before_it_could_report_is_reported_as_such_after_a_resume(
+def test_an_agent_that_ended_before_it_could_report_is_reported_as_such_after_a_resume(
     tmp_path: Path,
 ) -> None:
     beside = Reply([task("look", "explore", run_in_background=True)])
@@ -125,18 +139,17 @@ def test_an_agent_that_was_cut_off_before_it_could_report_is_reported_as_such_af
         await until(run, lambda pool: all(agent.requests for agent in pool.agents))
         await run.do("again: has The agent explore #1 that you started in the background (do look) ended?")
         told = await run.do("/clear", f"/resume {run.controller.in_use[0].sid}")
-        assert "explore #1 (do look) was cut off before it could report, in an earlier run" in told
+        assert "explore #1 (do look) ended before it could report, in an earlier run" in told
         await run.do("again")
         sent = str(run.server.requests[-1]["messages"][-1])
         assert (
-            "Its report:\\n(no report: it was cut off before it could report. Its last message:)\\nI search"
-            in sent
+            "Its report:\\n(no report: it ended before it could report. Its last message:)\\nI search" in sent
         )
-        assert "[it was cut off when an earlier run of makeroom ended; its session is" in sent
+        assert "[it ended in an earlier run of makeroom; its session is" in sent
         await run.do("/rewind 2 conversation", "again")
-        assert "cut off" in str(run.server.requests[-1]["messages"][-1])
+        assert "no report" in str(run.server.requests[-1]["messages"][-1])
         await run.do("/rewind 1 conversation", "again")
-        assert "cut off" not in str(run.server.requests[-1])  # its start was rewound
+        assert "no report" not in str(run.server.requests[-1])  # its start was rewound
 
     run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
 

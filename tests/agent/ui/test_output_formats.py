@@ -21,7 +21,7 @@ from tests.tables import each_row
 from tools.text.shortening import NO_OUTPUT
 from transcripts import Display
 from transcripts.facts import Reply, Result
-from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, Usage
+from transcripts.messages import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 
 SPENT = {"claude-x": Spending(Usage(11, 7, 103, 24), 0.25)}
 STATUS = Status("claude-x", None, 200_000, "NORMAL", 0.25, "manual", "s1", "/w", spending=SPENT)
@@ -77,6 +77,12 @@ def test_a_reply_that_was_cut_off_and_continued_is_one_answer():
     assert run.objects()[-1]["result"] == "One, two, three."
     run = Run("text").show(*map(events.ReplyFinished, [CALL, *replies]), events.TurnFinished("done", 4))
     assert run.out.getvalue() == "One, two, three.\n"
+
+
+def test_a_text_with_citations_is_not_parted_and_texts_around_another_block_are():
+    blocks = (TextBlock("Searching."), ThinkingBlock("hm", "sig"), TextBlock("Paris is "), TextBlock("big"))
+    run = Run("text").show(events.ReplyFinished(Reply(1, 0.0, blocks)), events.TurnFinished("done", 1))
+    assert run.out.getvalue() == "Searching.\n\nParis is big\n"
 
 
 def test_text_puts_only_the_final_answer_on_stdout():

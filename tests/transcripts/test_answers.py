@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.session.answers import Answer, answers_of, joined_pieces, newest_answer
+from transcripts.answers import Answer, answers_of, joined_pieces, newest_answer
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock
 
@@ -46,6 +46,16 @@ def test_pieces_of_an_answer_are_joined_and_other_answers_are_not() -> None:
     ]
     assert newest_answer(facts[:8]) == Answer((4, 6, 8), "One, two, three.")
     assert newest_answer(facts, since=14) == Answer((), "")
+
+
+def test_an_unfinished_reply_is_replaced_by_the_next_attempt_and_not_a_piece() -> None:
+    cut = reply(2, "One, ", "max_tokens")
+    unfinished = Reply(4, 0.0, (TextBlock("tw"),), complete=False)
+    facts: list[Fact] = [user(1), cut, harness(3), unfinished, reply(5, "two.")]
+    assert answers_of(facts) == [Answer((2, 5), "One, two.")]
+    assert answers_of(facts[:4]) == [Answer((2, 4), "One, tw")]
+    assert answers_of([unfinished, user(5), reply(6, "x")]) == [Answer((4,), "tw"), Answer((6,), "x")]
+    assert answers_of([unfinished, reply(5, "", call=True)]) == []
 
 
 def test_a_call_that_was_cut_off_is_not_continued_as_text() -> None:

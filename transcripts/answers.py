@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from transcripts import Fact, Reply, Result, User
+from .facts import Fact, Reply, Result, User
 
 
 class Answer(NamedTuple):
@@ -16,20 +16,29 @@ class Answer(NamedTuple):
 
 
 def answers_of(facts: Iterable[Fact], since: int = 0) -> list[Answer]:
-    """Return the answers after fact `since`, in order."""
+    """Return the answers after fact `since`, in order.
+
+    An unfinished reply belongs to an answer only if no later attempt replaced it.
+    """
     found = list[dict[int, str]]()
     continues = False
+    unfinished = 0  # the seq of the last reply if its stream broke off
     for fact in facts:
         if fact.seq <= since:
             continue
         if isinstance(fact, Result) or (isinstance(fact, User) and fact.source == "user"):
             continues = False
-        elif isinstance(fact, Reply) and (text := fact.text).strip():
-            if not continues:
-                found.append({})
-            found[-1][fact.seq] = text
-            continues = fact.is_cut
-    return [Answer(tuple(pieces), joined_pieces(pieces.values())) for pieces in found]
+            unfinished = 0
+        elif isinstance(fact, Reply):
+            if unfinished:
+                found[-1].pop(unfinished)
+            if text := fact.text if fact.text.strip() else "":
+                if not continues:
+                    found.append({})
+                found[-1][fact.seq] = text
+                continues = fact.is_cut or not fact.complete
+            unfinished = fact.seq if text and not fact.complete else 0
+    return [Answer(tuple(pieces), joined_pieces(pieces.values())) for pieces in found if pieces]
 
 
 def newest_answer(facts: Iterable[Fact], since: int = 0) -> Answer:
