@@ -204,7 +204,15 @@ def limit_reached(error: BaseException) -> str:
     return ""
 
 
+_OWN_PACKAGES = ("agent", "compact", "tools", "transcripts")
+
+
 def program_changed(error: Exception) -> str:
-    """Return the message for an error of a program that was replaced while it ran, as by an upgrade."""
+    """Return the message for an error of a program that was replaced while it ran, as by an upgrade.
+
+    A library that cannot be loaded may have been missing before.
+    """
     remedy = f"Exit and resume with {program_name()} -c."
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] not in _OWN_PACKAGES:
+        return f"a library cannot be loaded ({error}). {remedy} If that does not help, reinstall makeroom."
     return f"makeroom has changed on disk since it started ({error}). {remedy}"

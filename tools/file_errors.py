@@ -52,7 +52,7 @@ def os_errors_explained(path: str, root: Path) -> Iterator[None]:
             hint = f"Did you mean {near}?" if near else "Check the path; glob finds files by name."
             tools = "" if near else "glob"
             if path.startswith(("/tmp/", "/var/tmp/")) and not path.startswith(f"{root}/"):
-                hint = "Sandboxed commands have a private /tmp: use bash to read files there."
+                hint = "If a sandboxed command wrote it to its private /tmp, use bash to read it."
                 tools = "bash"
             if _GLOB_CHARS.intersection(name):
                 hint = "If it is a name pattern, glob finds the matching files."

@@ -294,8 +294,9 @@ def map_connection_error(place: str, host: str, error: BaseException, proxy: str
     where = _first_stop(place, proxy)
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         remedy = "correct the proxy variable" if proxy else "start the server, or correct the base URL"
-        text = f"cannot connect to {where}: nothing is listening there ({remedy})"
         is_local = (urlsplit(proxy).hostname or host) in LOCAL
+        blocker = "" if is_local else ", or a firewall refuses"
+        text = f"cannot connect to {where}: nothing is listening there{blocker} ({remedy})"
         patience_s = LOCAL_RESTART_S if is_local else None
         return TransientError(text, cause="refused", patience_s=patience_s)
     message = _first_words(causes[1:] or causes) or why  # the client's own message is always the same

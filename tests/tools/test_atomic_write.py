@@ -24,6 +24,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.base import ToolError
+from tools.file_errors import os_errors_explained
 from tools.files.opening import FileChanged, load_file, opened_path
 from tools.files.write_recovery import try_lock
 from tools.files.writing import WriteRequest, atomic_write
@@ -619,7 +621,8 @@ def test_bytes_that_the_disk_lost_are_an_error_and_the_old_content_stays(files: 
             (temporary,) = files.folder.glob(".makeroom-*.tmp")
             os.truncate(temporary, 2)
 
-    with pytest.raises(OSError, match="fewer bytes"):
+    why = "the disk stored fewer bytes than were written.\nCheck it"
+    with pytest.raises(ToolError, match=why), os_errors_explained(str(path), files.folder):
         atomic_write(request(files, "f", b"new\n", check))
     assert path.read_bytes() == b"old\n"
     assert files.litter() == []

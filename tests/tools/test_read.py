@@ -48,7 +48,8 @@ def test_a_long_file_comes_in_pages(files: FileSession):
 
 
 def test_a_file_that_a_sandboxed_command_left_in_its_own_tmp_is_not_there(files: FileSession):
-    assert "private /tmp: use bash" in files.refused("read", file_path="/tmp/makeroom-there-is-none")
+    told = files.refused("read", file_path="/tmp/makeroom-there-is-none")
+    assert "If a sandboxed command wrote it to its private /tmp, use bash" in told
     assert "Check the path" in files.refused("read", file_path="there-is-none")
 
 

@@ -180,7 +180,7 @@ def _write_temporary(
                 _copy_metadata(descriptor, *old)
             os.fsync(descriptor)
             if os.fstat(descriptor).st_size != len(request.data):
-                raise OSError(errno.EIO, "the disk stored fewer bytes than were written", request.path)
+                raise OSError(0, "the disk stored fewer bytes than were written", request.path)
             request.check("synced")
             place(name)
             request.check("placed")

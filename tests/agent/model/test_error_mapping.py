@@ -389,7 +389,7 @@ def caused(*errors: Exception) -> Exception:
 
 
 FAILED = httpx2.ConnectError("all attempts failed")
-NOT_LISTENING = "nothing is listening there"
+NOT_LISTENING = "nothing is listening there, or a firewall refuses"
 
 
 @each_row(

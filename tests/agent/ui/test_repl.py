@@ -145,6 +145,8 @@ def test_an_error_of_replaced_code_says_that_the_program_has_changed_and_any_oth
     assert told.startswith(
         "makeroom has changed on disk since it started (no such argument). Exit and resume"
     )
+    missing = describe_failure(ModuleNotFoundError("No module named '_sqlite3'", name="_sqlite3"), 0.0)
+    assert missing.startswith("a library cannot be loaded (No module named '_sqlite3'). Exit and resume")
     told = describe_failure(raised.value, began=written + 1)
     assert (
         told
