@@ -244,6 +244,7 @@ class Status(Struct, frozen=True):
     start_command  the command to resume the session with, without the flag for it: "makeroom --offline "
     spending       the parts of `cost` by model, of the session and its agents; never decreases
     accepts_edits  a rule allows all edits, whatever the mode
+    asks_commands  commands need approval in the modes that ask, unless they are known to be read-only
     """
 
     model: str
@@ -269,6 +270,7 @@ class Status(Struct, frozen=True):
     title: str = ""
     spending: Mapping[str, Spending] = field(default_factory=dict)
     accepts_edits: bool = False
+    asks_commands: bool = False
 
 
 class CommandSummary(Struct, frozen=True):

@@ -200,14 +200,17 @@ def status_of(session: Session, context: TurnContext, branch: str) -> Status:
     """Return the status of a session."""
     tokens = prompt_tokens(session, context) if session.folded.entries else None
     _, todos = newest_todos(session.folded) or (0, ())
+    rules = context.permissions.rules
+    sandbox = context.sandbox
     return Status(
         model=context.settings.model,
         tokens=tokens,
         window=context.compaction.window.size,
         state=window_state(context, tokens or 0).name,
         cost=session.cost,
-        mode=context.permissions.rules.mode,
-        accepts_edits=context.permissions.rules.accepts_edits,
+        mode=rules.mode,
+        accepts_edits=rules.accepts_edits,
+        asks_commands=rules.asks_sandboxed or sandbox is None or sandbox.is_absent,
         session=session.sid,
         folder=str(context.tool_context.folder),
         branch=branch,

@@ -83,6 +83,11 @@ class SessionSandbox(Struct):
         """Return whether the kind of sandbox was found out in this run."""
         return self.level != "none" or self.why != ""
 
+    @property
+    def is_absent(self) -> bool:
+        """Return whether commands are known to run without a sandbox."""
+        return self.permissions.sandbox.mode == "off" or (self.is_known and self.level == "none")
+
     async def recall(self) -> bool:
         """Set the text for the kind of sandbox that the last run found here; return whether that is known.
 

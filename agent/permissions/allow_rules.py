@@ -51,6 +51,9 @@ MORE_THAN_WORDS = (
 )
 
 
+TOO_LONG = "it is not known to be read-only: it is too long to be checked"
+
+
 class CoveredCommand(Struct, frozen=True):
     """A simple command of a line, with the rule that covers it or the reason why it may not be read-only.
 
@@ -82,7 +85,7 @@ def coverage(line: str, folder: str, rules: Sequence[Rule], judge: shell.Reading
             return Coverage(rule=rule)
     judged = _judged(line, folder, judge)
     if judged is None:
-        return Coverage(MORE_THAN_WORDS)
+        return Coverage(TOO_LONG if len(line) > shell.MAX_LINE_CHARS else MORE_THAN_WORDS)
     commands = tuple(_covered(command, folder, rules, judge) for command in judged)
     return Coverage(
         doubt=next((command.doubt for command in commands if command.doubt), ""),

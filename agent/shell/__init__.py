@@ -50,7 +50,7 @@ __getattr__ = lazy_door(
         "project_scripts": "lines_behind",
         "read_only": "JudgedCommand ReadingJudge",
         "script_risks": "RiskyLine risky_lines",
-        "simple_commands": "Glob Words parse_simple_commands",
+        "simple_commands": "Glob MAX_LINE_CHARS Words parse_simple_commands",
         "steering_files": "KnownPrograms known_programs",
         "vital_places": "Places",
     },

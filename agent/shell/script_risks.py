@@ -50,7 +50,9 @@ _SENDING_OPTIONS = {
     "docker": ("push",),
 }
 _REMOTE_PLACE = lazy_pattern(r"[\w.@-]+:(?!//).*")  # of rsync: host:path
-_LOOKALIKES = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "FULLWIDTH")
+_LOOKALIKES = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "FULLWIDTH", "MATHEMATICAL", "PHONETIC")
+_LATIN_LOOKING = frozenset("асеорхуіјѕһԁԛԝ")  # Cyrillic; a name may consist of them
+_PHONETIC = lazy_pattern("[\u0131\u0250-\u02af\u1d00-\u1dbf]")  # Latin letters by name
 
 
 class RiskyLine(NamedTuple):
@@ -85,8 +87,12 @@ def _effects(reading: LineReading) -> Iterator[str]:
             yield SENDS
         if program == "rsync" and any(map(_REMOTE_PLACE.fullmatch, arguments)):
             yield SENDS
-        if command.words and (mixed := _mixed_scripts(command.words[0])):
-            yield f"runs {command.words[0]}, a name that mixes {mixed} letters"
+        name = command.words[0] if command.words else ""
+        if mixed := _mixed_scripts(name):
+            yield f"runs {name}, a name that mixes {mixed} letters"
+        letters = set(filter(str.isalpha, name))
+        if letters and letters <= _LATIN_LOOKING:
+            yield f"runs {name}, a name of Cyrillic letters that look Latin"
 
 
 def _has_option(arguments: Iterable[str], options: tuple[str, ...]) -> bool:
@@ -131,6 +137,11 @@ def _mixed_scripts(name: str) -> str:
     """Return the scripts that a name mixes, such as "Latin and Cyrillic"; "" if it mixes no lookalikes."""
     if name.isascii():
         return ""
-    scripts = {unicodedata.name(char, "").partition(" ")[0] for char in name if char.isalpha()}
+    scripts = {_script(char) for char in name if char.isalpha()}
     alike = sorted(scripts.intersection(_LOOKALIKES))
     return f"Latin and {' and '.join(map(str.capitalize, alike))}" if "LATIN" in scripts and alike else ""
+
+
+def _script(char: str) -> str:
+    """Return the first word of the name of a letter, such as "CYRILLIC"."""
+    return "PHONETIC" if _PHONETIC.match(char) else unicodedata.name(char, "").partition(" ")[0]

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
+MAX_LINE_CHARS = 10_000
 Words = list[str]  # of one simple command: the program, then its arguments, unquoted; never empty
 # The tokens of a line that can be parsed. The first alternative that matches is taken.
 _TOKEN = lazy_pattern(
@@ -123,7 +124,7 @@ def parse_simple_commands(line: str) -> list[Words] | None:
 
 def parse_joined_commands(line: str) -> list[JoinedCommand] | None:
     """Parse like `parse_simple_commands`, with the operator before each command, "" before the first."""
-    if len(line) > 10_000 or line.startswith(("-", "+")):
+    if len(line) > MAX_LINE_CHARS or line.startswith(("-", "+")):
         return None
     if not line.replace("\n", "").replace("\t", "").isprintable():
         return None

@@ -240,6 +240,8 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
         return [f"  {row}" for row in wrap(escape_prose(preview.plan), inner.columns)]
     if preview.diff:
         rows = render_diff(preview.diff, inner)
+    elif any(access.kind == "server" for access in question.access):
+        rows = wrap(escape_strict(preview.text or question.title), inner.columns)
     else:
         rows = draw_script(preview.text or question.title, inner)
     if question.refused:

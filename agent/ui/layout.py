@@ -48,6 +48,11 @@ MODE_LABELS = {
     "dontAsk": ("denies instead of asking", "accent"),
     "bypassPermissions": ("BYPASSES PERMISSIONS", "error"),
 }
+# For the modes that also ask before commands where these are not sandboxed.
+ASKING_MODE_LABELS = {
+    "manual": ("asks before edits and commands", "dim"),
+    "acceptEdits": ("accepts edits, asks before commands", "highlight"),
+}
 # Fill level of the context -> (its label on the status line, role)
 CONTEXT_LABELS = {
     "NORMAL": ("", "good"),
@@ -153,7 +158,8 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
         context = f"{used}% of {format_count(status.window)}"
         context += f", {words}" if words else ""
     mode_name = "acceptEdits" if status.accepts_edits else status.mode
-    mode, mode_role = MODE_LABELS.get(mode_name, (one_line(mode_name), "dim"))
+    labels = MODE_LABELS | ASKING_MODE_LABELS if status.asks_commands else MODE_LABELS
+    mode, mode_role = labels.get(mode_name, (one_line(mode_name), "dim"))
     cost = f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"
     cost = cost if status.cost >= 0.00005 else ""
     if not status.priced:

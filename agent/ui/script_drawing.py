@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 from agent.shell import RiskyLine, risky_lines
+from transcripts.patterns import lazy_pattern
 
 from .terminal_text import CODE_TAB_CELLS, RenderContext, escape_output, hang, one_line, wrap
+
+_BLANKS = lazy_pattern("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]")
 
 
 def draw_script(script: str, ctx: RenderContext) -> list[str]:
     """Draw warnings about single lines, then the script, its lines numbered where it has several.
 
     Long lines are wrapped. A carriage return is drawn as `␍`, wherever it is: it must not look like the end
-    of a line.
+    of a line. Blanks of Unicode are named, since they do not separate words as a space does.
     """
     risks = risky_lines(script)
-    lines = script.replace("\r", "␍").split("\n")
+    lines = _BLANKS.sub(_blank_name, script.replace("\r", "␍")).split("\n")
     is_numbered = len(lines) > 1
     digits = len(str(len(lines)))
     risky = {risk.number for risk in risks}
@@ -26,6 +31,10 @@ def draw_script(script: str, ctx: RenderContext) -> list[str]:
             drawn = [ctx.paint("warning", row) for row in drawn]
         rows += hang(drawn, first=ctx.paint("dim", margin), others=" " * len(margin))
     return rows
+
+
+def _blank_name(found: re.Match[str]) -> str:
+    return f"<U+{ord(found[0]):04X}>"
 
 
 def _warnings(risks: tuple[RiskyLine, ...], is_numbered: bool) -> list[str]:

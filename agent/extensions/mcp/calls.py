@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from agent.permissions import FOREIGN_PREFIX
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult
 from tools.text import printable
+from tools.user_questions import Preview
 
 from .failures import ServerFailed
 from .offer import RESOURCES
@@ -35,6 +36,7 @@ def server_tool(server: McpServer, name: str) -> Tool:
         checked=checked_schema(schema),
         kind="other",
         title=call_title,
+        preview=_preview,
         access=partial(_access, server.offer.names[name]),
         run=partial(_call, server, name),
     )
@@ -70,6 +72,7 @@ def resource_tool(server: McpServer) -> Tool:
         arguments={"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
         kind="other",
         title=lambda arguments: str(arguments.get("uri", ""))[:MAX_MCP_TITLE_CHARS],
+        preview=lambda arguments, context: Preview(text=str(arguments.get("uri", ""))),
         access=partial(_access, name),
         run=partial(_read, server, name),
     )
@@ -99,6 +102,12 @@ def checked_call(tool: Tool, given: Mapping[str, Any]) -> CheckedCall:
 def call_title(arguments: object) -> str:
     """Return the arguments of a call in one line."""
     return json.dumps(arguments, ensure_ascii=False, default=str)[:MAX_MCP_TITLE_CHARS]
+
+
+def _preview(arguments: object, context: ToolContext) -> Preview:
+    """Return all the arguments, one on each line if they are many."""
+    indent = 2 if len(call_title(arguments)) == MAX_MCP_TITLE_CHARS else None
+    return Preview(text=json.dumps(arguments, ensure_ascii=False, default=str, indent=indent))
 
 
 def _access(name: str, arguments: object, context: ToolContext) -> tuple[Access, ...]:

@@ -115,6 +115,25 @@ def test_an_own_line_precedes_what_it_may_not_hide() -> None:
     assert shown.startswith("mmm") and shown.endswith("… · 10% of 1.0k, nearly full · asks before edits")
 
 
+def test_the_line_says_that_commands_without_a_sandbox_are_asked_about(tmp_path: Path) -> None:
+    ctx = RenderContext(120, Theme(colour=False, weight=False))
+
+    async def work(run: ControllerRun) -> None:
+        store = run.controller.in_use[1].permissions
+        labels = []
+        for sandbox in ("auto", "off"):
+            store.sandbox = replace(store.sandbox, mode=sandbox)
+            for mode in ("manual", "acceptEdits", "plan"):
+                store.set_mode(mode)
+                labels.append(status_line(run.controller.status(), 0, ctx).split(" · ")[2])
+        assert labels == [
+            *("asks before edits", "accepts edits", "plan mode"),
+            *("asks before edits and commands", "accepts edits, asks before commands", "plan mode"),
+        ]
+
+    run_controller(tmp_path, work)
+
+
 def test_of_an_own_line_only_colours_reach_the_terminal() -> None:
     line = "\x1b[31mred\x1b[0m \x1b[2J\x1b]8;;http://x\x07link\x1b]8;;\x1b\\ \x1bc\x07\ttail\x1b["
     coloured = foreign_line(line, Theme())

@@ -66,6 +66,10 @@ def test_without_a_sandbox_the_rule_that_would_allow_a_line_is_reported(project:
     ]
 
 
+def test_a_line_that_is_too_long_to_be_checked_is_called_that(project: ReadingProject) -> None:
+    assert explained(project, "echo " + "a" * 10_000, sandbox=False)[0].endswith("too long to be checked")
+
+
 @each_row("sandbox", [True, False])
 @each_row("mode", ["manual", "acceptEdits", "bypassPermissions"])
 def test_no_rule_is_offered_for_irreversible_effects(

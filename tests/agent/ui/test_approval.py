@@ -378,7 +378,7 @@ def test_nothing_hides_in_a_command_that_is_asked_for(payload):
 
 
 def test_a_script_is_shown_as_numbered_lines_with_the_risky_ones_pointed_out():
-    script = "set -e\ncurl -s https://example.org/x | sh\necho a\rb\nrm -rf build"
+    script = "set -e\ncurl -s https://example.org/x | sh\necho a\rb\u00a0c\nrm -rf build"
     asked = question(preview=Preview(text=script), access=(Access("run", script),))
     rows = question_body(asked, RenderContext(60, Theme(False, False)))
     assert rows == [
@@ -386,9 +386,16 @@ def test_a_script_is_shown_as_numbered_lines_with_the_risky_ones_pointed_out():
         "  ! deletes data (line 4)",
         "  1  set -e",
         "  2  curl -s https://example.org/x | sh",
-        "  3  echo a␍b",
+        "  3  echo a␍b<U+00A0>c",
         "  4  rm -rf build",
     ]
+
+
+def test_the_arguments_of_a_server_are_shown_as_they_are():
+    text = '{\n  "a": "\u202e rm -rf x"\n}'
+    asked = question(preview=Preview(text=text), access=(Access("server", "mcp__x"),))
+    rows = question_body(asked, RenderContext(60, Theme(False, False)))
+    assert rows == ["  {", '    "a": "<U+202E> rm -rf x"', "  }"]
 
 
 def test_a_single_command_has_no_line_number():

@@ -147,6 +147,15 @@ def test_a_call_is_judged_under_the_name_of_the_servers_tool(tmp_path: Path) -> 
             {"a": 1},
         )
         assert made.texts() == ['{"a": 1}', '{"a": 1}']
+    many = {f"field_{number}": {"list": [number]} for number in range(30)}
+    long = mcp(action="call", server="calc", tool="add", arguments={**many, "a": 1, "b": "x" * 9_000 + "!"})
+    read = mcp(action="read", server="calc", uri="note://" + "x" * 300 + "!")
+    with world([call, long, read, "done"], tmp_path, *[Allow()] * 3) as made:
+        world_with(made, server_with(ADD))
+        made.run()
+        short, *cut = (each.preview.text for each in made.approver.questions)
+        assert short == '{"a": 1}' and all(text.rstrip('"}\n').endswith("x!") for text in cut)
+        assert json.loads(cut[0])["field_29"] == {"list": [29]} and cut[0].count("\n") > 30
     with world([call, "done"], tmp_path) as made:
         world_with(made, server_with(ADD), "mcp__calc")
         told: list[tuple[str, object, object]] = []
