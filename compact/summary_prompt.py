@@ -63,12 +63,15 @@ _PLACEHOLDER = lazy_pattern(
     r"[-.* ]*",
     re.IGNORECASE,
 )
-_SENTENCE_END = lazy_pattern(r"[.!?:](?:\s+|$)")
+_SENTENCE_END = lazy_pattern(r"[.!?:](?:\s+|$)|[。！：]")
 _MAX_EMPTY_CHARS = 300  # of an answer that consists of announcements, refusals and questions
 _EMPTY_SENTENCE = lazy_pattern(
     r"(?:(?:sure|certainly|okay|ok|of course|done|understood|got it|as requested)\b[,.!]? *)?(?:"
     r"|(?:here(?:'s| is)|this is|below|the following is|let me|i(?:'ll|'ve|'m| will| have| can| am| now)\b)"
     r"[^:]{0,80}\bsummar\w+[^:]{0,80}"
+    # An announcement in another language: a short sentence with its word for a summary.
+    r"|[^:.\d/_`]{0,60}(?:zusammenfass|résum|resum[eo]|riassun|摘要|总结|總結|要約|まとめ|요약|резюме|сводк)"
+    r"[^:.\d/_`]{0,60}"
     r"|(?:the|this|our) (?:conversation|session|history)[^:]{0,40} summari[sz]ed[^:]{0,20}"
     r"|there is (?:no|nothing)\b[^:]{0,60}\bsummari[sz]e[^:]{0,20}"
     r"|(?:i(?:'m| am) sorry|i apologi[sz]e)\b[^:]{0,40}\b(?:can't|cannot|can not|unable)\b[^:]{0,80}"

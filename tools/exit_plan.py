@@ -25,6 +25,8 @@ async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
     mode = call.context.plan_mode
     if mode is None or not mode.planning:
         raise ToolError(NOT_PLANNING)
+    if not arguments.plan.strip():
+        raise ToolError("The plan is empty.\nGive the files to change, the steps and the verification.")
     answer = await call.ask() if call.ask is not None else NOBODY_THERE
     if answer.decision == "nobody":
         message = "No one is available to approve the plan; it is the result of this turn."

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from tools.parameters import Arguments
 from tools.spawning import SpawnRequest, SpawnResult
+from tools.text import printable
 from transcripts import Display, Result
 
 from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
@@ -41,6 +42,8 @@ async def run_task(arguments: TaskArguments, call: ToolCall) -> ToolResult:
     """Start an agent for a task. Raises ToolError if that is not possible."""
     if call.context.spawn is None:
         raise ToolError("Agents cannot start agents.\nDo this yourself, or report what is left.")
+    if not printable(arguments.prompt).strip():
+        raise ToolError("The prompt is empty.\nGive the agent its task as `prompt`.")
     request = SpawnRequest(
         arguments.prompt,
         agent=arguments.agent,

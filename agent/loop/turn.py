@@ -13,6 +13,7 @@ from msgspec import Struct
 from agent.errors import ModelError, PromptTooLong, program_changed, unexpected
 from agent.events import Emit, TurnFinished
 from agent.session import Session
+from tools.text import printable
 from transcripts import ChannelBlock, Reply
 from transcripts.wording import pluralize
 
@@ -123,7 +124,7 @@ async def _continuation(session: Session, context: TurnContext, emit: Emit, repl
             )
         case "refusal":
             return None
-    return None if reply.text.strip() else REPLY_WAS_EMPTY
+    return None if printable(reply.text).strip() else REPLY_WAS_EMPTY
 
 
 def _given_up(cause: str, progress: Progress) -> TurnFinished:

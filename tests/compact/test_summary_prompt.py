@@ -112,6 +112,9 @@ HOLLOW = [
     "The conversation has been summarized. Let me know how to continue!",
     "I'm sorry, but I can't help with that.",
     "There is no conversation to summarize. What would you like me to do?",
+    "Hier ist die Zusammenfassung des bisherigen Gesprächs:",
+    "Voici un résumé de la conversation.",
+    "<summary>以下是对话的总结：</summary>",
 ]
 
 
@@ -128,6 +131,8 @@ def test_a_short_summary_with_content_is_taken():
     text = "Here is the summary: the parser was fixed in parser.py"
     assert ask(session(), answered(text))[1] == text
     assert ask(session(), answered("1. Primary request and intent: fix it"))[1].endswith("fix it")
+    text = "Zusammenfassung der Arbeit an parser.py"
+    assert ask(session(), answered(text))[1] == text
     text = "This is the summary of a session about parsers.\n9. Next step: none"
     assert ask(session(), answered(f"{text}\nThe parser passes."))[1].endswith("passes.")
 

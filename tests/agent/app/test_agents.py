@@ -279,6 +279,13 @@ def test_an_agent_that_there_is_not_is_refused_with_the_names_of_those_that_ther
     assert run.nested() == []
 
 
+def test_an_agent_without_a_task_is_not_started(project: Path) -> None:
+    empty = calls("task", description="look", prompt=" \u200b\n")
+    run = run_agents(project, parts(go=[Reply([empty]), "done"]))
+    assert run.texts() == ["The prompt is empty.\nGive the agent its task as `prompt`."]
+    assert run.nested() == []
+
+
 def test_a_background_command_of_an_agent_ends_when_it_is_interrupted_and_is_otherwise_reported(
     project: Path,
 ) -> None:

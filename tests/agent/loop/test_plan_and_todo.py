@@ -124,6 +124,7 @@ def test_a_plan_is_put_to_the_user_and_its_end_is_reported_once_with_the_result(
     accept = Allow(updates=(PermissionUpdate(mode="acceptEdits"),), remark="in small steps")
     plan = "# Plan\n\n1. Do it"
     steps: list[Step] = [
+        Answer([calls("exit_plan", plan=" \n")]),
         Answer([calls("exit_plan", plan="# Hasty")]),
         Answer([calls("ExitPlanMode", plan=plan)]),
         "on it",
@@ -139,9 +140,10 @@ def test_a_plan_is_put_to_the_user_and_its_end_is_reported_once_with_the_result(
         assert [question.preview.plan for question in w.approver.questions] == ["# Hasty", plan]
         assert permissions.rules.mode == "acceptEdits"
         texts = w.texts()
-        assert "did not approve the plan: slower" in texts[0] and "approved the plan." in texts[1]
-        assert remark_note("in small steps") in texts[2]
-        assert END_OF_PLAN_TEXT in texts[3] and "Plan mode is off, so" in texts[4]
+        assert texts[0].startswith("The plan is empty")
+        assert "did not approve the plan: slower" in texts[1] and "approved the plan." in texts[2]
+        assert remark_note("in small steps") in texts[3]
+        assert END_OF_PLAN_TEXT in texts[4] and "Plan mode is off, so" in texts[5]
         assert news_of_environment(w.session.folded, Environment(tmp_path, "m", mode="acceptEdits")) == []
         found = newest_plan(w.session.folded)
         assert found is not None and found[1] == plan

@@ -566,8 +566,8 @@ def test_the_reason_for_a_refusal_is_shown(tmp_path: Path) -> None:
 
 
 def test_an_empty_reply_is_asked_again_and_never_sent_back(tmp_path: Path) -> None:
-    with world([Answer([], "end_turn"), "there"], tmp_path) as w:
-        assert w.run().reason == "done"
+    with world([Answer([], "end_turn"), "\u200b", "there"], tmp_path) as w:
+        assert w.run() == TurnFinished("done", 3)
         w.check()
 
 
