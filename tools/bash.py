@@ -4,9 +4,12 @@ Variables and functions do not outlive a command; the current directory does. A 
 shell (`exec`) or sets its own EXIT trap does not change it.
 """
 
+# ruff: noqa: PTH112 - unlike os.path, a Path raises errors
+
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -203,7 +206,7 @@ async def _ask_about_job(
 def _return_from_missing_folder(context: ToolContext) -> str | None:
     """Return to the project if the current directory no longer exists; return a note. Raises ToolError."""
     missing = context.cwd
-    if missing.is_dir():
+    if os.path.isdir(missing):
         return None
     context.check_folder()
     context.cwd = context.folder
@@ -213,11 +216,11 @@ def _return_from_missing_folder(context: ToolContext) -> str | None:
 def _follow(context: ToolContext, folder: str | None) -> str | None:
     """Run the next command where this one ended, if that is in the project; return a note of a change."""
     ended_in = Path(folder) if folder is not None else context.cwd
-    if ended_in.is_dir() and ended_in.is_relative_to(context.folder):
+    if os.path.isdir(ended_in) and ended_in.is_relative_to(context.folder):
         moved = ended_in != context.cwd
         context.cwd = ended_in
         return f"[cwd: {shown_cwd(context)}]" if moved else None
-    if not context.folder.is_dir():
+    if not os.path.isdir(context.folder):
         return None
     context.cwd = context.folder
     if ended_in.is_relative_to(context.folder):

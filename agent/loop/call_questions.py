@@ -1,7 +1,10 @@
 """The questions of a running call to the user: those of its tool, and those about blocked accesses."""
 
+# ruff: noqa: PTH110, PTH112 - unlike os.path, a Path raises errors
+
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -248,8 +251,8 @@ def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> 
         return (
             None if _is_too_much(Path(shared), home) else Passage("write", target=shared, parts=tuple(parts))
         )
-    there = next(place for place in (target, *target.parents) if place.exists())
-    folder = there if there.is_dir() else there.parent
+    there = next(place for place in (target, *target.parents) if os.path.exists(place))
+    folder = there if os.path.isdir(there) else there.parent
     place = there if _is_too_much(folder, home) else folder
     return None if _is_too_much(place, home) else Passage("write", str(place))
 

@@ -1,5 +1,7 @@
 """The sandbox for a session's commands: its settings, its kind on this system, and the accesses it allows."""
 
+# ruff: noqa: PTH110 - unlike os.path, a Path raises errors
+
 from __future__ import annotations
 
 import asyncio
@@ -206,7 +208,7 @@ class SessionSandbox(Struct):
         """Return the project's profile for the files that exist now. Blocks for some milliseconds."""
         tools = self.tools
         places = map(self._place, self.permissions.sandbox.write)
-        written = [place for place in places if place.exists()]
+        written = [place for place in places if os.path.exists(place)]
         search_of_project(str(tools.folder)).look_for(barring_globs(self.permissions.rules))
         return sandbox.sandbox_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
 

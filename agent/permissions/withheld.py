@@ -8,6 +8,8 @@ same, so the sandbox hides existing paths of such rules from it, or makes them r
     read(*), edit(~/work/*.txt)         nothing: that is the whole project, or outside of it
 """
 
+# ruff: noqa: PTH110 - unlike os.path, a Path raises errors
+
 from __future__ import annotations
 
 import os
@@ -93,7 +95,7 @@ def _barred(rules: PermissionRules) -> Iterator[tuple[Path, Rule]]:
         if pattern.startswith("~/"):
             pattern = f"{rules.home}{pattern[1:]}" if rules.home else ""
         path = Path(os.path.realpath(Path(rules.folder) / pattern))
-        if pattern and path.exists() and not Path(rules.folder).is_relative_to(path):
+        if pattern and os.path.exists(path) and not Path(rules.folder).is_relative_to(path):
             yield path, rule
 
 

@@ -1,9 +1,11 @@
 """Find programs that a command line needs and that do not exist, such as the script of a hook."""
 
+# ruff: noqa: PTH110, PTH118 - unlike os.path, a Path raises errors
+
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from .line_reading import read_line
 from .parsed_text import HOME, is_unknown
@@ -31,7 +33,7 @@ def missing_programs(line: str, folder: str, environ: Mapping[str, str]) -> list
         if is_conditional or not name or is_unknown(name) or is_builtin(name) or name in functions:
             continue
         path = name.replace(HOME, environ.get("HOME", ""))
-        found = Path(folder, path).exists() if "/" in path else programs.program(path, folder)
+        found = os.path.exists(os.path.join(folder, path)) if "/" in path else programs.program(path, folder)
         if not found:
             missing.append(path)
     return list(dict.fromkeys(missing))

@@ -329,6 +329,7 @@ STAYING = {
     "background": "cd sub &",
     "child": "bash -c 'cd sub'",
     "variable": "MAKEROOM_CWD=/tmp/x; BASH_ENV=/tmp/y",
+    "no path": "f=$(trap -p EXIT | sed 's/.*>|//; s/; .*//'); trap EXIT; printf /%0300d 0 >$f",
 }
 
 

@@ -57,6 +57,7 @@ def found(run: SandboxedRun, output: str) -> BlockedAccess | None:
         ("sh: 1: cannot create {home}/x: Read-only file system", "write", "home/x", "sh"),
         ("pyenv: cannot rehash: {home}/.cargo isn't writable", "write", "home/.cargo", "pyenv"),
         ("tee: ../home/x: Read-only file system", "write", "home/x", "tee"),
+        (f"tee: {{home}}/{'x' * 300}: Read-only file system", "write", f"home/{'x' * 300}", "tee"),
         ("cat: {home}/.ssh/id: Permission denied", "read", "home/.ssh/id", "cat"),
         ("cat: .env: Permission denied", "read", "project/.env", "cat"),
         (

@@ -7,6 +7,8 @@ the line succeeded nevertheless, as with `| tail` at its end, the message also h
 the line.
 """
 
+# ruff: noqa: PTH110 - unlike os.path, a Path raises errors
+
 from __future__ import annotations
 
 import os
@@ -241,7 +243,7 @@ def _refused_action(run: SandboxedRun, path: Path, message: str) -> str | None:
         action = "write" if any(place.is_relative_to(path) for place in kept) else None
     if action == "read" and not made:
         return action if os.access(path, os.R_OK) else None
-    existing = next((place for place in (path, *path.parents) if place.exists()), path)
+    existing = next((place for place in (path, *path.parents) if os.path.exists(place)), path)
     return "write" if action is not None and os.access(existing, os.W_OK) else None
 
 

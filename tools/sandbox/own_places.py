@@ -11,6 +11,7 @@ only `settings.toml` is a link, to a repository that is the project, that file i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -86,4 +87,4 @@ def _links_on_way(path: Path, writable: Sequence[Path]) -> Iterator[Path]:
 
 def _nearest_existing(path: Path) -> Path:
     """Return the last entry on the way to a path that exists, which may be a dangling link."""
-    return next(each for each in (path, *path.parents) if each.is_symlink() or each.exists())
+    return next(each for each in (path, *path.parents) if os.path.lexists(each))

@@ -1,6 +1,6 @@
 """Derive the accesses of a session's sandboxed commands from its project and the user's home directory."""
 
-# ruff: noqa: PTH118
+# ruff: noqa: PTH112, PTH118
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def sandbox_profile(
         program=tuple(program),
         pinned=secured.pinned,
         hidden=masked,
-        records=tuple(sorted(path for path in records if path.is_dir())),
+        records=tuple(sorted(path for path in records if os.path.isdir(path))),
         caches=layered,
         cache_layers=own[1] / "cache_layers" / project_key(folder),
     )

@@ -7,7 +7,7 @@ starts outside the sandbox. It is not known which process changed a file, and th
 know. Replaced files are kept, and the report contains their paths.
 """
 
-# ruff: noqa: PTH119, PTH120
+# ruff: noqa: PTH112, PTH119, PTH120
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ class ProjectGuard(Struct):
         async with self._looking:
             earlier = self._before
             first = not self._running
-            others = (path for path in written if path.is_dir() and not path.is_relative_to(self.folder))
+            others = (
+                path for path in written if os.path.isdir(path) and not path.is_relative_to(self.folder)
+            )
             places = [_Place(self.folder), *(_Place(path, f"{short_path(str(path))}/") for path in others)]
 
             def look() -> dict[_Place, GuardedState]:
@@ -224,7 +226,7 @@ class ProjectGuard(Struct):
                 before = self._before.items()
 
                 def look() -> list[str]:
-                    existing = [(place, state) for place, state in before if place.path.is_dir()]
+                    existing = [(place, state) for place, state in before if os.path.isdir(place.path)]
                     found = (self._look_at(place, state) for place, state in existing)
                     may_prune = self.may_prune
                     restored = (backup.restore(may_prune=may_prune) for backup in self._backups.values())
