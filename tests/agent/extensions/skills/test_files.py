@@ -222,12 +222,6 @@ def test_five_hundred_skills_take_two_percent_of_a_window_and_are_found_by_searc
     assert max(map(len, section.splitlines()[2:])) < 280
     assert found.search("paint STRIPES please")[0].name == "zebra"
     assert [one.name for one in found.search("zebar")] == ["zebra"]
-    few = found.for_model()[:2]
-    whole = skills_section(few, 200_000, len)
-    window = 50 * len(whole)
-    assert "more: the skill" not in whole and skills_section(few, window, len) == whole
-    assert "more: the skill" in skills_section(few, window - 50, len)
-    assert skills_section([], 200_000, len) == skills_section(found.for_model(), 1_000, len) == ""
 
 
 def test_commands_and_skills_are_read_as_published(project: Path, home: Path) -> None:
