@@ -16,6 +16,7 @@ from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.git_restore import RefStep, plan_refs, restore_refs
 from agent.checkpoints.git_state import GitRunner, fingerprint, parse_state
 from agent.checkpoints.recorder import Checkpoints
+from agent.checkpoints.snapshot import SnapshotLimits
 from agent.loop import changed_files
 from agent.loop.changed_files import keep_refs
 from tests.sampling import sampled, sampled_rows
@@ -595,6 +596,7 @@ def test_worktrees_of_the_repository_are_kept_as_well(
         git,
         f"-C {outer} checkout -q main~1",
         "-C inner reset -q --hard",
+        "-C inner checkout -q -b else",
         "branch -D topic",
         *PRUNE,
     )
@@ -604,6 +606,7 @@ def test_worktrees_of_the_repository_are_kept_as_well(
         ("", f"refs/heads/makeroom-{lost[:9]}"),
         ("", "refs/heads/topic"),
         ("", "refs/stash"),  # its entries are in a reflog, which has expired
+        ("inner", "HEAD"),
         ("inner", "index"),
     }
     assert rewind(checkpoints, git) == {} and sh(inner, "git rev-parse :i") == staged
@@ -688,6 +691,15 @@ def test_a_repository_where_git_fails_is_named(repository: Path, checkpoints: Ch
     (repository / ".git/HEAD").write_text("nonsense\n")
     run(checkpoints, git)
     assert checkpoints.uncovered() == ["branches and stash of the repository: git cannot read the repository"]
+    assert checkpoints.recording.keeper.hanging == set(), "it failed at once"
+
+
+def test_a_repository_whose_tags_do_not_fit_into_the_store_is_named(
+    repository: Path, seq: Seq, git: Git
+) -> None:
+    checkpoints = Checkpoints(repository, "s1", seq, SnapshotLimits(max_store_bytes=0))
+    run(checkpoints, git)
+    assert "branches and stash of the repository: the checkpoint store is full" in checkpoints.uncovered()
 
 
 def test_repositories_beyond_the_limit_are_named(root: Path, checkpoints: Checkpoints, git: Git) -> None:
