@@ -315,8 +315,11 @@ def test_ctrl_g_edits_in_the_editor(tmp_path):
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf " and edited" >> "$1"\n')
     editor.chmod(0o755)
-    with PtyTerminal(tmp_path, EDITOR=str(editor)) as terminal:
-        terminal.ready().type("typed\x07").sees("❯ typed and edited")
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    with PtyTerminal(tmp_path, EDITOR=str(editor), TMPDIR=str(temporary)) as terminal:
+        terminal.ready().type("typed\x07").sees("❯ typed and edited").type("\x03\x04").ends()
+    assert list(temporary.iterdir()) == []
 
 
 def test_an_interrupted_command_of_the_user_asks_for_no_other_task(terminal):
@@ -339,6 +342,7 @@ def test_a_resize_in_the_editor_is_drawn_when_it_has_ended(tmp_path):
         (tmp_path / "resized").touch()
         terminal.sees("❯ typed", "─" * 60)
         assert b"\x1b[6 q" in terminal.raw[before:], "the cursor of vim's insert mode is back"
+        terminal.type("\x03\x04").ends()  # a killed program leaves the file of the editor behind
 
 
 def test_ctrl_l_redraws_and_keeps_conversation_and_input(terminal):
