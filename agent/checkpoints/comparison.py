@@ -108,8 +108,6 @@ def _pieces(
     start = old
     for change, following in zip(changes, [*changes[1:], None], strict=True):
         left = None if change.after is None else _read_before(checkpoints, change.after)
-        if following is not None and change.after == following.before:
-            continue
         found = now if following is None else _read_before(checkpoints, following.before)
         if left is not None and found is not None and left != found:
             own.append((start, left))
