@@ -482,8 +482,9 @@ def test_a_commit_that_no_branch_had_gets_one(repository: Path, checkpoints: Che
     titles = [step.title for step in planned_refs(checkpoints, git) if step.name != "refs/stash"]
     assert titles == [f"HEAD at {lost[:9]}", "the staged changes"]
     sh(repository, "git checkout -q topic")
-    steps = planned_refs(checkpoints, git)
-    assert f"branch makeroom-{lost[:9]} at {lost[:9]}" in [step.title for step in steps]
+    actions = {step.title: step.action for step in planned_refs(checkpoints, git)}
+    assert actions[f"branch makeroom-{lost[:9]} at {lost[:9]}"] == "create"
+    assert actions["the staged changes"] == "restore"
     assert {step.name for step in rewind(checkpoints, git)} == {"HEAD", "index"}
     assert sh(repository, f"git rev-parse makeroom-{lost[:9]}") == lost
     assert sh(repository, "git symbolic-ref HEAD") == "refs/heads/topic"
@@ -552,6 +553,30 @@ def test_restoring_can_be_undone(repository: Path, checkpoints: Checkpoints, git
     assert rewind(checkpoints, git) == {} and sh(repository, "git rev-parse main") != after
     steps = planned(checkpoints, git, 5)
     assert [step.name for step in steps] == [], "the branch has moved to a descendant"
+    run(checkpoints, git, "commit -q --amend -m amended")
+    amended = sh(repository, "git rev-parse main")
+    seq.value = 6
+    assert rewind(checkpoints, git) == {} and sh(repository, "git rev-parse main") != amended
+    again = planned(checkpoints, git, 6)
+    assert asyncio.run(restore_refs(checkpoints, again, False, git)) == {}
+    assert sh(repository, "git rev-parse main") == amended
+
+
+def test_where_git_fails_the_steps_of_that_repository_are_named(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    sh(repository, "git init -q inner; git -C inner commit -q --allow-empty -m inner; git -C inner tag t")
+    run(checkpoints, git, "-C inner tag -d t", "branch -D topic")
+
+    async def fails_at_the_top(folder: Path, script: str, arguments: Sequence[str]) -> str:
+        if folder == repository and "read-tree" in script:
+            raise GitFailed("no space left")
+        return await git(folder, script, arguments)
+
+    plan = planned_refs(checkpoints, git)
+    failures = asyncio.run(restore_refs(checkpoints, plan, False, fails_at_the_top))
+    assert {step.name: why for step, why in failures.items()} == {"refs/heads/topic": "no space left"}
+    assert sh(repository, "git -C inner tag") == "t"
 
 
 def test_a_later_run_restores_what_this_one_recorded(
@@ -643,6 +668,12 @@ def test_an_unchanged_repository_is_not_read_again(
     known = git.runs
     for folder in (repository / ".git", repository / ".git/refs"):
         os.utime(folder, (1, 1))
+    before = fingerprint(repository)
+    sh(repository, "git update-ref refs/makeroom/keep/other HEAD")
+    assert fingerprint(repository) == before is not None and before.newest_ns == 10**9
+    os.utime(repository / ".git/refs/heads", (2, 2))
+    newer = fingerprint(repository)
+    assert newer is not None and newer.newest_ns == 2 * 10**9
     run(checkpoints, git)
     settled = git.runs
     run(checkpoints, git, "status", "log -1")
