@@ -79,10 +79,10 @@ async def _search(originals: Originals, arguments: RecallArguments, own: str) ->
     in_view = (own, originals.prompt_in_view())
     hits = tuple(hit for hit in found.hits if hit.id.partition(".")[0] not in in_view)
     if not hits:
-        is_wider = arguments.scope == "project" or found.vague
+        is_wider = arguments.scope == "project" or found.is_vague
         elsewhere = "" if is_wider else '; scope "project" searches earlier sessions too'
         text = f"No matches in this {arguments.scope}: {words}{elsewhere}"
-        text += f"\n[{found.note()}]" if found.note() else ""
+        text += f"\n[{found.note}]" if found.note else ""
         return text_result(text, human=Display(note="nothing found"))
     shown = hits[offset:wanted]
     if not shown:
@@ -94,8 +94,8 @@ async def _search(originals: Originals, arguments: RecallArguments, own: str) ->
         note = ", more available"
         following = f"continue with offset={wanted}" if wanted < _MAX_FOUND else "search for other words"
         lines.append(f"[{wanted} shown{note}; {following}]")
-    if found.unread:
-        lines.append(f"[{found.note()}]")
+    if found.note:
+        lines.append(f"[{found.note}]")
     return text_result("\n".join(lines), human=Display(note=f"{len(shown)} found{note}"))
 
 

@@ -105,7 +105,7 @@ def _updated(search: ProjectSearch) -> ProjectSearch:
     """Update the index and return the search to use; print a notice if that takes long."""
     quiet_until = time.monotonic() + 1.0  # a shorter update needs no notice
     if not update_index(search.home, lambda: time.monotonic() > quiet_until):
-        sys.stderr.write("cannot use the search index; results are ranked less well without it\n")
+        sys.stderr.write("cannot use the search index; each search makes its own, which takes longer\n")
         return replace(search, index_wait_s=0.0)  # it was waited for, and each query would wait again
     if time.monotonic() > quiet_until:
         paths = ProjectRecords(search.home).paths()
@@ -123,8 +123,9 @@ def _answer(scope: RecallScope, query: str, as_json: bool) -> int:
     elif found.hits:
         columns = get_terminal_size().columns if sys.stdout.isatty() else 0
         print_text("\n".join(_within_screen(found.lines(now, columns), columns)))
-    else:
-        sys.stderr.write(f"{': '.join(filter(None, ('nothing found', found.note())))}\n")
+    what = "" if as_json or found.hits else "nothing found"
+    if told := ": ".join(filter(None, (what, found.note))):
+        sys.stderr.write(f"{told}\n")
     return 0 if found.hits else 1
 
 

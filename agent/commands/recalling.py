@@ -62,10 +62,10 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
     found = await asyncio.to_thread(lookup().find, words, scope)
     lines = found.lines(context.clock.now(), columns=80)
     if lines:
-        notes = filter(None, (found.note(), "Use /recall ID to show the whole text."))
+        notes = filter(None, (found.note, "Use /recall ID to show the whole text."))
         return CommandOutput("\n".join([*lines, *notes]), "rows")
-    more = "; use /search to search earlier sessions too" if scope == "session" and not found.vague else ""
-    return Notice("; ".join(filter(None, (f"no matches for {words!r}{more}", found.note()))))
+    more = "; use /search to search earlier sessions too" if scope == "session" and not found.is_vague else ""
+    return Notice("; ".join(filter(None, (f"no matches for {words!r}{more}", found.note))))
 
 
 def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:

@@ -35,7 +35,7 @@ class Originals:
 
     folded = fold([User(98, 0.0, (TextBlock("which pear?"),), (3,))])
 
-    unread = 0
+    note = ""
 
     def __init__(self, **originals: str) -> None:
         self.originals = originals
@@ -48,7 +48,8 @@ class Originals:
     def find(self, words: str, scope: str, limit: int) -> SearchHits:
         found = [(id, whole) for id, whole in self.originals.items() if words in whole][:limit]
         hits = [Hit(id, "s", 0.0, f"{scope} hit", (whole[:40],), 1.0) for id, whole in found]
-        return SearchHits(tuple(hits), self.unread, vague=words == "the")
+        is_vague = words == "the"
+        return SearchHits(tuple(hits), "too common" if is_vague else self.note, is_vague=is_vague)
 
     def prompt_in_view(self) -> str:
         return transcripts.search.originals.Originals(self.folded, outputs=NOWHERE).prompt_in_view()
@@ -69,7 +70,7 @@ def test_a_search_says_what_is_not_indexed_yet():
     note = "[2.5 MB of transcripts are not indexed yet: search again later]"
     originals = Originals(r7="a pear")
     assert "indexed" not in text(ask(originals, query="pear"))
-    originals.unread = 2_500_000
+    originals.note = "2.5 MB of transcripts are not indexed yet: search again later"
     for query in ("pear", "plum"):
         assert text(ask(originals, query=query)).splitlines()[-1] == note
 
@@ -123,8 +124,7 @@ def test_words_are_looked_for():
     assert text(ask(twice, query="pear")).splitlines()[1:] == ["    a pear"]  # not what is in view
     assert text(ask(originals, query="pear")).startswith("No matches in this session: pear; scope")
     assert text(ask(originals, query="pear", scope="project")) == "No matches in this project: pear"
-    why = "[the words are too short or too common to search for]"
-    assert text(ask(originals, query="the")) == f"No matches in this session: the\n{why}"
+    assert text(ask(originals, query="the")) == "No matches in this session: the\n[too common]"
 
 
 @pytest.mark.parametrize(

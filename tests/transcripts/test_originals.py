@@ -104,10 +104,10 @@ def test_a_search_says_what_is_not_indexed_yet(tmp_path: Path, monkeypatch: pyte
     path.parent.mkdir()
     path.write_bytes(b"".join(encode_fact(fact, "then") for fact in FACTS))
     recall = Originals(fold([]), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
-    assert recall.find("needle", "project").note() == ""
+    assert recall.find("needle", "project").note == ""
     monkeypatch.setattr(filling.IndexFiller, "unread_bytes", lambda *_: 2_500_000)
     told = "2.5 MB of transcripts are not indexed yet: search again later"
-    assert recall.find("needle", "project").note() == recall.find("zebra", "project").note() == told
+    assert recall.find("needle", "project").note == recall.find("zebra", "project").note == told
 
 
 def test_sessions_that_were_recorded_earlier_are_found_and_recalled(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_stored_output_that_was_changed_or_removed_is_reported(tmp_path: Path)
 
 def test_words_are_found_in_a_stored_output_with_their_offset(tmp_path: Path) -> None:
     recall = stored(tmp_path / "out", b"hay\n" * 10_000 + b"a needle here\n" + b"hay\n" * 10_000)
-    hit = recall.find("NEEDLE here").hits[0]
-    assert (hit.id, hit.excerpt[0]) == ("r3", "a needle here")
+    (hit,) = (one for one in recall.find("NEEDLE here").hits if one.id == "r3")
+    assert hit.excerpt[0] == "a needle here"
     assert recall.original(hit.id)[hit.offset :].startswith("needle here")
     assert hit.lines(0.0)[0].endswith(", from character 40,002")

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +23,15 @@ from transcripts.facts import Fact, Reply, Result, Rewound, StoredOutput, User
 from transcripts.file_states import SEARCH_FOLDER, RecordFiles
 from transcripts.folding import fold
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.search import filling, make_hits, recorded_sids, search_facts, search_records, update_index
+from transcripts.search import (
+    ProjectSearch,
+    filling,
+    make_hits,
+    recorded_sids,
+    search_facts,
+    search_records,
+    update_index,
+)
 from transcripts.search import index as term_index
 from transcripts.search import index_file as database_file
 from transcripts.search.index import SearchIndex
@@ -125,13 +133,8 @@ def test_accents_are_found_however_they_are_written(
         assert hit.text[hit.start :].startswith(word)
 
 
-@pytest.mark.parametrize("kept", ["index", "no index"])
 @pytest.mark.parametrize(("place", "query"), WANTED)
-def test_words_of_any_script_spelling_and_length_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str, place: int, query: str
-) -> None:
-    if kept == "no index":
-        monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+def test_words_of_any_script_spelling_and_length_are_found(tmp_path: Path, place: int, query: str) -> None:
     others = (User(n, NOON, (TextBlock(f"so war es {n}"),)) for n in range(1, 6))
     said = (User(10 * n, NOON, (TextBlock(text),)) for n, text in enumerate(SAID, 1))
     write(tmp_path, "c", *others, *said)
@@ -139,15 +142,10 @@ def test_words_of_any_script_spelling_and_length_are_found(
     assert best.fact.seq == 10 * (place + 1)
 
 
-@pytest.mark.parametrize("kept", ["index", "no index"])
 @pytest.mark.parametrize(
     ("query", "place"), [("🚀", "🚀"), ("🚀 train", "🚀"), ("family 👧🏽", "👧"), ("❌\ufe0f", "❌")]
 )
-def test_emoji_are_found(
-    project: Path, monkeypatch: pytest.MonkeyPatch, kept: str, query: str, place: str
-) -> None:
-    if kept == "no index":
-        monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+def test_emoji_are_found(project: Path, query: str, place: str) -> None:
     said = ("nothing here 🎉", "the 🚀train leaves", "a family: 👨\u200d👩\u200d👧🏽", "❌ failed")
     write(project, "c", *(User(n, NOON, (TextBlock(text),)) for n, text in enumerate(said, 1)))
     (best, *_) = search_records(project, query, ["c"], 5, 60).found
@@ -194,6 +192,8 @@ def test_a_word_that_is_like_no_other_finds_nothing(project: Path) -> None:
 def test_a_slip_is_found_by_how_the_word_is_written_and_not_by_its_stem(project: Path, word: str) -> None:
     write(project, "c", User(1, NOON, (TextBlock("The initialisation is slow: see initialise_handler."),)))
     assert found(project, word)[:1] == ["c1"]
+    noted = ProjectSearch(project, project).find(word, ["c"], 3).note
+    assert noted.startswith('nothing contains "') and ': searched for "' in noted
 
 
 def test_many_sessions_are_indexed_in_one_transaction_and_none_after_the_time_is_over(project: Path) -> None:
@@ -340,7 +340,7 @@ def test_a_fact_that_contains_the_name_that_was_asked_for_comes_before_all_with_
     assert best.fact.seq == 30 and best.text[best.start :].startswith("plumbing.Hash(x)")
     (best, *_) = search_facts(
         project, "`plumbing.Hash`", "c", [*facts, replace(facts[0], seq=50, blocks=whole)], 3
-    )
+    ).found
     assert best.fact.seq == 50
     assert found(project, "hash of the plumbing", "c", limit=1) != ["c30"]  # no name
 
@@ -351,7 +351,7 @@ def test_a_result_that_shows_a_name_comes_before_what_mentions_it(project: Path)
     facts = (Reply(1, NOON, (CALL,)), Result(2, NOON, 1, 0, shown), *mentions)
     write(project, "c", *facts)
     assert found(project, "hashPlumbing", "c", limit=1) == ["c2"]
-    assert [one.fact.seq for one in search_facts(project, "hashPlumbing", "c", facts, 1)] == [2]
+    assert [one.fact.seq for one in search_facts(project, "hashPlumbing", "c", facts, 1).found] == [2]
 
 
 def test_the_values_of_a_call_are_found_by_whole_words_and_not_by_its_keys(project: Path) -> None:
@@ -453,12 +453,7 @@ def test_records_that_are_gone_are_not_found(project: Path) -> None:
     assert found(project, "bikeshed") == ["b1"]
 
 
-@pytest.mark.parametrize("kept", ["index", "no index"])
-def test_what_was_rewound_is_found_last_and_says_so(
-    project: Path, monkeypatch: pytest.MonkeyPatch, kept: str
-) -> None:
-    if kept == "no index":
-        monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+def test_what_was_rewound_is_found_last_and_says_so(project: Path) -> None:
     write(project, "a", Rewound(6, NOON, 5), User(7, NOON, (TextBlock("Paint the bikeshed red."),)))
     hits = make_hits(search_records(project, "paint the bikeshed", ["a"], 5, 60).found, "a", project)
     assert [(hit.id, hit.rewound) for hit in hits[:2]] == [("r7", False), ("r5", True)]
@@ -544,15 +539,16 @@ def test_a_project_that_was_moved_away_is_not_created_again(project: Path) -> No
     assert found(away, "bikeshed")
 
 
-def test_while_another_process_uses_the_index_the_records_are_read_through(
+def test_while_another_process_uses_the_index_one_in_memory_ranks_alike(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found(project, "bikeshed")
+    query = "how often do we retry, and what is the jitter?"
+    ranked = found(project, query)
     with (project / SEARCH_FOLDER / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(IndexUnavailable), open_database(project, 0.0):
             pass
-        assert {"a5", "b1"} <= set(found(project, "bikeshed"))
+        assert len(ranked) > 2 and found(project, query) == ranked
 
 
 def test_a_search_does_not_wait_for_a_database_that_something_else_holds(project: Path) -> None:
@@ -615,19 +611,17 @@ def test_an_index_of_records_that_are_mostly_gone_begins_again(
     assert found(project, "bikeshed") == ["b1"]
 
 
-@pytest.fixture
-def without_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
-    yield
-
-
-def test_a_python_without_fts5_searches_all_the_same(project: Path, without_index: None) -> None:
-    assert found(project, "how often do we retry, and what is the jitter?")[0] == "a3"
+def test_a_search_without_fts5_says_why_it_finds_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING fts9(text);")
+    hits = ProjectSearch(project, project).find("jitter", ["a"], 3)
+    assert (hits.hits, hits.note) == ((), "transcripts cannot be searched: no such module: fts9")
     assert not any((project / SEARCH_FOLDER).glob("*.db-journal"))
 
 
 def test_facts_in_memory_are_searched_too(tmp_path: Path) -> None:
-    hits = search_facts(tmp_path, "jitter of the retry", "x", FIRST, 3)
+    hits = search_facts(tmp_path, "jitter of the retry", "x", FIRST, 3).found
     assert (hits[0].fact.seq, hits[0].call) == (3, CALL)
 
 

@@ -21,6 +21,5 @@ __getattr__ = lazy_door(
         "index_file": "record_path recorded_sids",
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "ranking": "Found search_facts search_records",
-        "words": "query_terms",
     },
 )

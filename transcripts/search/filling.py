@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from ..load import MAX_LINE_BYTES
 from ..render_text import indexed_text
 from ..storage.disk import opened_unread
 from ..stored_outputs import OUTPUTS_FOLDER
-from .index_file import IndexUnavailable, open_database, record_path, recorded_sids
+from .index_file import LOCK_POLL_S, IndexUnavailable, open_database, record_path, recorded_sids
 from .words import USER_TERM, document_terms
 
 if TYPE_CHECKING:
@@ -35,11 +35,15 @@ _READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"resu
 
 
 class IndexFiller:
-    """Writes an open and locked index. Its methods raise sqlite3.Error and OSError."""
+    """Writes an open and locked index. Its methods raise sqlite3.Error and OSError.
 
-    def __init__(self, home: Path, database: sqlite3.Connection) -> None:
+    The stored outputs are in `outputs`, by default the directory of the project's.
+    """
+
+    def __init__(self, home: Path, database: sqlite3.Connection, outputs: Path | None = None) -> None:
         self._home = home
         self._db = database
+        self._outputs = outputs or home / OUTPUTS_FOLDER
 
     def update(self, sids: Sequence[str], until: float) -> Sequence[str]:
         """Index what was appended to these sessions until a monotonic time; return those that are left.
@@ -57,6 +61,12 @@ class IndexFiller:
                     if time.monotonic() > until or not self._update_one(sid, path, until):
                         return sids[place:]
         return ()
+
+    def add_facts(self, sid: str, facts: Iterable[Fact]) -> None:
+        """Index facts in memory, of a session without a transcript."""
+        made = self._db.execute("INSERT INTO files (sid) VALUES (?)", (sid,))
+        for fact in facts:
+            self._add_fact(fact, 0, made.lastrowid or 0)
 
     def unread_bytes(self, sids: Sequence[str]) -> int:
         """Return the size of what was appended to these sessions and is not indexed."""
@@ -138,6 +148,9 @@ class IndexFiller:
             fact, _ = decode_line(line)
         except BadLine:
             return
+        self._add_fact(fact, at, file)
+
+    def _add_fact(self, fact: Fact, at: int, file: int) -> None:
         if isinstance(fact, Rewound) and 0 < fact.to < fact.seq:
             self._db.execute("INSERT INTO rewound VALUES (?, ?, ?)", (file, fact.to, fact.seq))
         if isinstance(fact, Opened):
@@ -153,7 +166,7 @@ class IndexFiller:
 
     def _terms(self, fact: Fact) -> dict[str, int]:
         """Return the terms of a fact: of its text and, unless a tool wrote it, of the day and month."""
-        text = indexed_text(fact, self._home / OUTPUTS_FOLDER)[:MAX_TEXT_CHARS]
+        text = indexed_text(fact, self._outputs)[:MAX_TEXT_CHARS]
         if not text.strip():
             return {}
         terms = document_terms(text)
@@ -181,6 +194,7 @@ def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
                 left = filler.update(left, until)
                 if not left and filler.merge(until):
                     return True
+            time.sleep(2 * LOCK_POLL_S)  # so that a search that waits gets the lock
         return True
     return False
 

@@ -22,7 +22,6 @@ from ..storage.disk import read_regular
 from ..wording import shorten
 from .index_file import INDEX_WAIT_S
 from .ranking import Found, search_records
-from .words import query_terms
 
 MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
 MAX_CALL_CHARS = 120
@@ -88,14 +87,11 @@ class Hit(Struct, frozen=True):
 
 
 class SearchHits(Struct, frozen=True):
-    """The hits of a query, the best first, and the bytes of the transcripts that were not searched yet.
-
-    `vague`: the query has no words but those that are not indexed.
-    """
+    """The hits of a query, the best first; `note` is a notice about the search, "" for none."""
 
     hits: tuple[Hit, ...] = ()
-    unread: int = 0
-    vague: bool = False
+    note: str = ""
+    is_vague: bool = False  # other words are needed
 
     def lines(self, now: float, columns: int = 0) -> list[str]:
         """Return the hits as lines of text, each cut to `columns` columns unless that is 0.
@@ -109,13 +105,6 @@ class SearchHits(Struct, frozen=True):
             named.add(hit.session)
             lines += shown.lines(now, columns)
         return lines
-
-    def note(self) -> str:
-        """Return a notice about a query or transcripts that cannot be searched; "" if there are none."""
-        if self.vague:
-            return "the words are too short or too common to search for"
-        size = f"{max(0.1, self.unread / 1e6):,.1f} MB"
-        return f"{size} of transcripts are not indexed yet: search again later" if self.unread else ""
 
 
 class ProjectSearch(Struct, frozen=True):
@@ -140,7 +129,7 @@ class ProjectSearch(Struct, frozen=True):
         records = ProjectRecords(self.home)
         titles = {sid: self.mask(records.title_of(sid)) for sid in {hit.session for hit in hits} - {here}}
         titled = (replace(hit, title=titles.get(hit.session, "")) for hit in hits)
-        return SearchHits(tuple(titled), result.unread, vague=not query_terms(words))
+        return SearchHits(tuple(titled), result.note(), is_vague=result.is_vague)
 
 
 def short_sid(sid: str) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 INDEX_WAIT_S = 1.0  # for another process that uses the index
+LOCK_POLL_S = 0.01
 INDEX_VERSION = 15  # changing it rebuilds every index
 SCHEMA = """
     CREATE TABLE files (
@@ -44,7 +45,7 @@ SCHEMA = """
 
 
 class IndexUnavailable(Exception):
-    """The index cannot be used now; search without it."""
+    """The index cannot be used now."""
 
 
 def recorded_sids(home: Path) -> tuple[str, ...]:
@@ -80,6 +81,19 @@ def open_database(home: Path, timeout: float = INDEX_WAIT_S) -> Iterator[sqlite3
         raise IndexUnavailable(str(error)) from error
 
 
+@contextmanager
+def memory_database() -> Iterator[sqlite3.Connection]:
+    """Create an index in memory. Raises IndexUnavailable."""
+    import sqlite3  # as in open_database
+
+    try:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            connection.executescript(SCHEMA)
+            yield connection
+    except sqlite3.Error as error:
+        raise IndexUnavailable(str(error)) from error
+
+
 def _wait_for(lock: int, timeout: float) -> None:
     end = time.monotonic() + timeout
     while True:
@@ -88,7 +102,7 @@ def _wait_for(lock: int, timeout: float) -> None:
             return
         if time.monotonic() > end:
             raise IndexUnavailable("another process uses the search index")
-        time.sleep(0.01)
+        time.sleep(LOCK_POLL_S)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -73,18 +73,17 @@ class Originals(Struct, frozen=True):
         """
         home = self.home
         is_recorded = home is not None and search.record_path(home, self.sid).exists()
-        hits: list[search.Hit] = []
-        unread = 0
-        if not is_recorded:  # there is no transcript before the first prompt
+        found = search.SearchHits()
+        if not is_recorded:  # before the first prompt, or after the transcript was removed
             own = search.search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
-            hits += search.make_hits(own, self.sid, self.project)
+            hits = search.make_hits(own.found, self.sid, self.project)
+            found = search.SearchHits(tuple(hits), own.note(), is_vague=own.is_vague)
         if home is not None and (is_recorded or scope == "project"):
             every = search.recorded_sids(home) if scope == "project" else (self.sid,)
             sids = sorted(every, key=lambda sid: sid != self.sid)  # this session comes before its copies
-            found = search.ProjectSearch(home, self.project).find(words, sids, limit, here=self.sid)
-            hits += found.hits
-            unread = found.unread
-        return search.SearchHits(tuple(hits[:limit]), unread, vague=not search.query_terms(words))
+            earlier = search.ProjectSearch(home, self.project).find(words, sids, limit, here=self.sid)
+            found = replace(earlier, hits=(*found.hits, *earlier.hits)[:limit])
+        return found
 
     def prompt_in_view(self) -> str:
         """Return the id of the user's latest prompt, "" if the context does not show all of it."""

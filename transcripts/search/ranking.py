@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from heapq import nlargest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..codec import BadLine, decode_line
-from ..errors import StoreError
-from ..facts import Fact, Opened, Result, Rewound
-from ..load import MAX_LINE_BYTES, read_transcript
+from ..facts import Fact, Opened, Result
+from ..load import MAX_LINE_BYTES
 from ..messages import ToolUseBlock
 from ..render_text import indexed_text
 from ..storage.disk import opened_regular
 from ..stored_outputs import OUTPUTS_FOLDER
 from .filling import IndexFiller
 from .index import Place, SearchIndex
-from .index_file import INDEX_WAIT_S, IndexUnavailable, open_database, record_path
+from .index_file import INDEX_WAIT_S, IndexUnavailable, memory_database, open_database, record_path
 from .placing import Matcher
 from .words import MIN_PART_CHARS, QueryTerm, query_terms
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
 MAX_READ = 12  # facts read from the transcripts
@@ -48,6 +52,7 @@ NAME_WEIGHT = 1.0  # of a fact with the name that was asked for; twice for a res
 REWOUND_WEIGHT = 0.5  # of a fact that a rewind removed from the conversation
 MAX_TERMS_WITH_SLIPS = 8  # misspellings are corrected only in queries with at most this many terms
 UPDATE_S = 2.0  # spent on indexing recently appended facts; the rest is not found yet
+MEMORY_INDEX_S = 10.0  # spent on indexing for one search, if the index cannot be used: about 100 MB
 
 
 class Found(Struct, frozen=True):
@@ -78,10 +83,31 @@ class Found(Struct, frozen=True):
 
 
 class SearchResult(Struct, frozen=True):
-    """The facts found, the best first, and the bytes of the transcripts that could not be searched yet."""
+    """The facts found, the best first.
+
+    unread     bytes of the transcripts that could not be searched yet
+    corrected  misspelt words, and the beginning of the words that were searched for instead
+    is_vague   the query has no words but those that are not indexed
+    failure    why nothing can be searched, "" if it can
+    """
 
     found: tuple[Found, ...] = ()
     unread: int = 0
+    corrected: tuple[tuple[str, str], ...] = ()
+    is_vague: bool = False
+    failure: str = ""
+
+    def note(self) -> str:
+        """Return a notice about what was not searched, or not for the words as they are; "" for none."""
+        if self.is_vague:
+            return "the words are too short or too common to search for"
+        if self.failure:
+            return f"transcripts cannot be searched: {self.failure}"
+        notes = [f'nothing contains "{word}": searched for "{start}..."' for word, start in self.corrected]
+        if self.unread:
+            size = f"{max(0.1, self.unread / 1e6):,.1f} MB"
+            notes.append(f"{size} of transcripts are not indexed yet: search again later")
+        return "; ".join(notes)
 
 
 class _Judge(Struct, frozen=True):
@@ -90,21 +116,37 @@ class _Judge(Struct, frozen=True):
     matcher: Matcher
     name: str
 
-    def found(self, sid: str, fact: Fact, text: str, score: float | None = None) -> Found:
+    def found(self, sid: str, fact: Fact, text: str, score: float) -> Found:
         """Return a fact with its final score; `score` is that of its words relative to the best fact."""
         share, start = self.matcher.place(text)
         is_result = isinstance(fact, Result)
-        score = (share if score is None else score) + SHARE_WEIGHT * share + is_result * RESULT_WEIGHT
+        score += SHARE_WEIGHT * share + is_result * RESULT_WEIGHT
         if self.name and (at := text.find(self.name)) >= 0:
             start = at
             score += (1 + is_result) * NAME_WEIGHT
         return Found(sid=sid, fact=fact, text=text, start=start, score=score, share=share)
 
 
-def _fact_at(home: Path, place: Place | None) -> Fact | None:
+class _Source(Struct, frozen=True):
+    """Where the facts found are read: `fact_at` returns None if there is no such fact any more."""
+
+    fact_at: Callable[[Place], Fact | None]
+    outputs: Path
+
+    def text_of(self, fact: Fact) -> str:
+        return indexed_text(fact, self.outputs)
+
+    def with_origin(self, one: Found, place: Place, index: SearchIndex) -> Found:
+        """Return a fact with the call that it answers, and the directory of its session at that time."""
+        if not isinstance(one.fact, Result):
+            return one
+        reply = index.place_before(place, one.fact.of)
+        opened = index.opening_before(place)
+        return one.with_origin(reply and self.fact_at(reply), opened and self.fact_at(opened))
+
+
+def _read_fact(home: Path, place: Place) -> Fact | None:
     """Return the fact at a place; None if the transcript has changed meanwhile."""
-    if place is None:
-        return None
     with suppress(OSError, BadLine), opened_regular(record_path(home, place.sid)) as file:
         file.seek(place.at)
         fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
@@ -123,44 +165,35 @@ def search_records(
 ) -> SearchResult:
     """Return the facts of these sessions of the project `home` that match words or a question best.
 
-    If another process uses the index for longer than `wait_s`, the transcripts are read. Blocks on the disk.
-    Raises nothing; a transcript that cannot be read is omitted.
+    If another process uses the index for longer than `wait_s`, or it cannot be written, one is made in
+    memory. Blocks on the disk. Raises nothing; a transcript that cannot be read is omitted.
     """
-    terms = query_terms(query)
-    if not terms or not sids:
-        return SearchResult()
+    source = _Source(partial(_read_fact, home), home / OUTPUTS_FOLDER)
+
+    def search(database: sqlite3.Connection, seconds: float) -> SearchResult:
+        filler = IndexFiller(home, database)
+        unread = filler.unread_bytes(filler.update(sids, time.monotonic() + seconds))
+        return replace(_ranked(SearchIndex(database), source, query, sids, limit), unread=unread)
+
+    with suppress(IndexUnavailable), open_database(home, wait_s) as database:
+        return search(database, update_s)
     try:
-        with open_database(home, wait_s) as database:
-            filler = IndexFiller(home, database)
-            unread = filler.unread_bytes(filler.update(sids, time.monotonic() + update_s))
-            index = SearchIndex(database)
-            index.begin_reading()
-            found = _ranked(home, index, terms, sids, limit, _one_name(query))
-            return SearchResult(found, unread)
-    except IndexUnavailable:
-        return _search_without_index(home, query, sids, limit)
+        with memory_database() as database:
+            return search(database, MEMORY_INDEX_S)
+    except IndexUnavailable as error:
+        return SearchResult(failure=str(error))
 
 
-def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], limit: int) -> tuple[Found, ...]:
-    """Search facts in memory in the same way, for sessions without a file; all words have the same weight."""
-    terms = query_terms(query)
-    if not terms:
-        return ()
+def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], limit: int) -> SearchResult:
+    """Search facts in memory in the same way, for a session without a file. Raises nothing."""
     by_seq = {fact.seq: fact for fact in facts}
-    stretches = [range(fact.to, fact.seq) for fact in facts if isinstance(fact, Rewound)]
-    judge = _Judge(Matcher(dict.fromkeys(terms, 1.0)), _one_name(query))
-    each = (judge.found(sid, fact, indexed_text(fact, outputs)) for fact in facts)
-    judged = [
-        one.as_rewound() if any(one.fact.seq in stretch for stretch in stretches) else one
-        for one in each
-        if one.share
-    ]
-    found = list[Found]()
-    for one in nlargest(limit, judged, key=_merit):
-        opened = (fact for fact in reversed(facts) if isinstance(fact, Opened) and fact.seq < one.fact.seq)
-        reply = by_seq.get(one.fact.of) if isinstance(one.fact, Result) else None
-        found.append(one.with_origin(reply, next(opened, None)))
-    return tuple(found)
+    source = _Source(lambda place: by_seq.get(place.seq), outputs)
+    try:
+        with memory_database() as database:
+            IndexFiller(outputs.parent, database, outputs).add_facts(sid, facts)
+            return _ranked(SearchIndex(database), source, query, [sid], limit)
+    except IndexUnavailable as error:
+        return SearchResult(failure=str(error))
 
 
 def _one_name(query: str) -> str:
@@ -169,22 +202,18 @@ def _one_name(query: str) -> str:
     return name if len(name) >= 3 and not any(map(str.isspace, name)) else ""
 
 
-def _ranked(
-    home: Path,
-    index: SearchIndex,
-    terms: Sequence[QueryTerm],
-    sids: Sequence[str],
-    limit: int,
-    name: str,
-) -> tuple[Found, ...]:
-    """Return the best facts; those that contain `name` come first."""
+def _ranked(index: SearchIndex, source: _Source, query: str, sids: Sequence[str], limit: int) -> SearchResult:
+    """Return the best facts; if the query is one name, those that contain it come first."""
+    index.begin_reading()
+    terms = query_terms(query)
+    name = _one_name(query)
     files = index.files(sids)
-    if not files:
-        return ()
+    if not files or not terms:
+        return SearchResult(is_vague=not terms)
     ids = range(min(each.start for each in files.values()), max(each.stop for each in files.values()))
     counts = _counts(index, terms, ids)
     if not counts:
-        return ()
+        return SearchResult()
     total = index.count()
     weights = {term: _weight(total, count) for term, count in counts.items()}
     known = sum(weights.values())
@@ -201,10 +230,10 @@ def _ranked(
     for place in places:
         if len(best) >= max(limit, MAX_READ_FOR_NAME if name else MAX_READ):
             break
-        fact = _fact_at(home, place)
+        fact = source.fact_at(place)
         if fact is None:
             continue
-        text = indexed_text(fact, home / OUTPUTS_FOLDER)
+        text = source.text_of(fact)
         one = judge.found(place.sid, fact, text, place.score / places[0].score)
         if index.is_rewound(place.file, fact.seq):
             one = one.as_rewound()
@@ -212,13 +241,13 @@ def _ranked(
         key = (fact.seq, fact.ts, text)
         if key not in best or order[one.sid] < order[best[key][0].sid]:
             best[key] = one, place
-    found = list[Found]()
-    for one, place in nlargest(limit, best.values(), key=lambda each: _merit(each[0])):
-        if isinstance(one.fact, Result):
-            reply = _fact_at(home, index.place_before(place, one.fact.of))
-            one = one.with_origin(reply, _fact_at(home, index.opening_before(place)))
-        found.append(replace(one, share=one.share * known / (known + unknown)))
-    return tuple(found)
+    best_facts = nlargest(limit, best.values(), key=lambda each: _merit(each[0]))
+    share = known / (known + unknown)
+    found = (
+        replace(source.with_origin(one, place, index), share=one.share * share) for one, place in best_facts
+    )
+    corrected = ((term.corrects, term.text) for term in counts if term.corrects)
+    return SearchResult(tuple(found), corrected=tuple(corrected))
 
 
 def _weighed(places: Sequence[Place], files: dict[int, range], whole: float) -> list[Place]:
@@ -269,7 +298,8 @@ def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[
             # A term that another session contains is not a misspelling.
             is_known = count or index.count_with(term, range(1 << 62))
             if not is_known and len(terms) <= MAX_TERMS_WITH_SLIPS:
-                term = QueryTerm(_slip_for(index, term.text) or term.text, is_prefix=True)
+                stem = _slip_for(index, term.text)
+                term = QueryTerm(stem, is_prefix=True, corrects=term.text) if stem else term
                 count = index.count_with(term, ids)
         if count:
             counts[term] = count
@@ -298,13 +328,3 @@ def _slip_for(index: SearchIndex, word: str) -> str:
         if SequenceMatcher(None, likely[close], word).ratio() >= 0.68:  # not `post` for `postgres`
             return likely[close]
     return ""
-
-
-def _search_without_index(home: Path, query: str, sids: Sequence[str], limit: int) -> SearchResult:
-    """Search by reading the transcripts completely."""
-    found = list[Found]()
-    for sid in sids:
-        with suppress(StoreError):
-            facts = read_transcript(record_path(home, sid)).facts
-            found += search_facts(home / OUTPUTS_FOLDER, query, sid, facts, limit)
-    return SearchResult(tuple(nlargest(limit, found, key=_merit)))

@@ -54,10 +54,14 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 class QueryTerm(Struct, frozen=True):
-    """A term to search for, in the form of the index; with `is_prefix`, every term that begins with it."""
+    """A term to search for, in the form of the index; with `is_prefix`, every term that begins with it.
+
+    `corrects` is the misspelt word of the query that it stands for, if it does.
+    """
 
     text: str
     is_prefix: bool = False
+    corrects: str = ""
 
     @property
     def stem(self) -> str:
