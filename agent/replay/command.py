@@ -33,7 +33,7 @@ from .policies import (
     setup_of,
 )
 from .report_page import html_page
-from .request_dump import dump_path, dump_to, frame_of
+from .request_dump import create_dump, dump_path, dump_to, frame_of
 from .simulation import Baselines, Recording, baselines, recording, replay
 
 TABLE = "agent.replay.terminal_table:draw_table"  # by name: the 60 ms of rich are only needed for the table
@@ -231,7 +231,7 @@ def replay_all(
             setup = replace(setup, planner=comparison_planner(policy, one))
         if options.dump is None:
             return replay(one, policy, setup, costs)
-        with dump_path(options.dump, one.name, policy, taken).open("wb") as file:
+        with create_dump(dump_path(options.dump, one.name, policy, taken)) as file:
             frame = frame_of(one, counter, setup.settings.cache_ttl_s, options.terms)
             return replay(one, policy, setup, costs, dump_to(file, frame))
 

@@ -4,6 +4,7 @@ A recording contains no system prompt and no tool definitions. They are replaced
 the recording calls, and by a text, so that both together have the size that replay assumes for them.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -64,6 +65,12 @@ def dump_path(folder: Path, name: str, policy: str, taken: set[Path]) -> Path:
         path = folder / f"{stem}-{number}.{policy}.jsonl"
     taken.add(path)
     return path
+
+
+def create_dump(path: Path) -> BinaryIO:
+    """Open a new file for requests that only the user may read, since they contain the conversation."""
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
 
 
 def _system(tokens: int, counter: TokenCounter) -> str:

@@ -18,13 +18,23 @@ _MAX_TEXT_CHARS = 120
 
 
 class Notifications:
-    """The title and the notifications of one session. `send` writes codes to the terminal immediately."""
+    """The title and the notifications of one session. `send` writes codes to the terminal immediately.
 
-    def __init__(self, send: Callable[[str], None], environ: Mapping[str, str], name: str) -> None:
+    `mask` removes secrets: other programs show titles and keep notifications.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[str], None],
+        environ: Mapping[str, str],
+        name: str,
+        mask: Callable[[str], str] = str,
+    ) -> None:
         self._send = send
+        self._mask = mask
         self._environ = environ
         self._name = one_line(name)[:_MAX_TEXT_CHARS]
-        self._session = ""
+        self._session = self._masked = ""
         self._activity: Activity = "idle"
         self._started = False
         self.focused = True
@@ -51,11 +61,12 @@ class Notifications:
         """Show the title of the session in the title of the window."""
         if title != self._session:
             self._session = title
+            self._masked = self._mask(title)
             if self._started:
                 self._send(self._title())
 
     def _title(self) -> str:
-        title = f"{self._name}: {one_line(self._session)}" if self._session else self._name
+        title = f"{self._name}: {one_line(self._masked)}" if self._masked else self._name
         return f"\x1b]0;{_MARKS[self._activity]}makeroom: {title[:_MAX_TEXT_CHARS]}\x07"
 
     def turn_ended(self, seconds: float) -> None:
@@ -71,7 +82,9 @@ class Notifications:
 
     def _announce(self, text: str) -> None:
         if not self.focused:
-            self._send("\x07" + _desktop_notification(f"{one_line(text)} ({self._name})", self._environ))
+            self._send(
+                "\x07" + _desktop_notification(f"{one_line(self._mask(text))} ({self._name})", self._environ)
+            )
 
 
 def wants_notifications(setting: bool, environ: Mapping[str, str]) -> bool:

@@ -194,7 +194,7 @@ class ReplState:
         self.queue = InputQueue(self)
         wanted = wants_notifications(setup.config.notify, setup.environ)
         send = self.terminal.send if wanted else lambda codes: None
-        self.notifications = Notifications(send, setup.environ, setup.folder.name)
+        self.notifications = Notifications(send, setup.environ, setup.folder.name, setup.masks.all)
 
     @cached_property
     def view(self) -> TranscriptView:

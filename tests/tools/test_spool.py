@@ -103,7 +103,7 @@ def test_a_file_that_the_command_removes_or_replaces_is_created_again(
 
 def test_what_comes_after_the_end_makes_no_second_file(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "out" / "1.txt", masks=MASKS)
-    spool.feed(b"x" * (MAX_UNFILED_BYTES + 1))
+    spool.feed(b"x" * MAX_UNFILED_BYTES + b"\n")
     spool.close()
     stored = spool.stored(tmp_path)
     spool.flush()
@@ -176,6 +176,23 @@ def test_known_forms_and_assigned_secrets_are_masked_in_what_commands_print(size
     data = PRINTED.encode()
     pieces = [redactor.feed(data[at : at + size]) for at in range(0, len(data), size)]
     assert (b"".join(pieces) + redactor.flush()).decode() == SHOWN
+
+
+def test_a_secret_in_two_pieces_is_masked_wherever_they_are_parted() -> None:
+    key = f"-----BEGIN {'RSA PRIVATE KEY'}-----\nMIIEpAIBAAKCAQEAx9\n-----END {'RSA PRIVATE KEY'}-----"
+    data = (
+        'PASSWORD="Sw0rdf1sh-77x"\nAuthorization: Bearer b3ar3rT0kenValue99\n'
+        f"Set-Cookie: session=c00k1eV4lue8f7e6; Path=/\ncurl https://bob:U7rlPassw0rd@a.example/\n{key}\nend\n"
+    ).encode()
+    secrets = (b"Sw0rdf1sh-77x", b"b3ar3rT0kenValue99", b"c00k1eV4lue8f7e6", b"U7rlPassw0rd", b"MIIEpAIB")
+    for at in range(1, len(data)):
+        redactor = StreamRedactor(SecretMasks())
+        shown = redactor.feed(data[:at]) + redactor.feed(data[at:]) + redactor.flush()
+        assert not [secret for secret in secrets if secret in shown], at
+        assert shown.endswith(b"\nend\n")
+    long = b'{"a": "' + b"x y " * 8_000 + b'", "password": '
+    redactor = StreamRedactor(SecretMasks())
+    assert b"Sw0rdf1sh" not in redactor.feed(long) + redactor.feed(b'"Sw0rdf1sh-77x"}\n')
 
 
 def test_a_prompt_is_not_held_back_and_a_key_in_two_pieces_is_masked() -> None:

@@ -1,3 +1,4 @@
+import json
 from base64 import b64encode
 
 from tests.tables import each_row
@@ -36,6 +37,17 @@ def test_a_secret_is_masked_wherever_it_stands(secret: str, around: str) -> None
     core = secret[-20:-4] if "PRIVATE" not in secret else "MIIEow"
     assert core not in masked and "masked]" in masked
     assert mask(masked) == masked
+
+
+def test_a_secret_is_masked_in_a_string_of_json() -> None:
+    text = 'PASSWORD="Sw0rdf1sh-77x"\nSet-Cookie: session=c00k1eV4lue8f7e6; Path=/\n'
+    shown = 'PASSWORD="[secret masked]"\nSet-Cookie: session=[secret masked]; Path=/\n'
+    for _ in range(3):
+        text = json.dumps({"text": text})
+        shown = json.dumps({"text": shown})
+        assert mask(text) == mask_output(text) == shown
+    path = r'open("C:\new\token", "r") or print("key:\t\"%s\"\n" % key)'
+    assert mask_output(path) == path
 
 
 def test_base64_of_a_text_with_a_secret_is_masked() -> None:

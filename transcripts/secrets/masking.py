@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -25,6 +26,8 @@ from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS, SecretForm
 
 MASK_TEXT = "****"
 _BASE64 = lazy_pattern(r"(?<![\w+/=-])[\w+/-]{24,20000}={0,2}(?![\w+/=-])", re.ASCII)
+_ESCAPE = lazy_pattern(r"\\{1,16}([\"nrt])")  # in JSON, or in JSON within JSON
+_ESCAPED = {'"': '"', "n": "\n", "r": "\r", "t": "\t"}
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
@@ -53,12 +56,37 @@ def _mask_literal(form: SecretForm, found: re.Match[str]) -> str:
 
 def _mask_assigned(text: str) -> str:
     at = len(text)
-    found = {*assigned_secrets(text), *printed_secrets(text), *_encoded_secrets(text)}
+    found = {
+        *assigned_secrets(text),
+        *printed_secrets(text),
+        *_encoded_secrets(text),
+        *(_escaped_secrets(text) if "\\" in text else ()),
+    }
     for start, end in sorted(found, reverse=True):
         if end <= at and not text.startswith("[", start):
             text = f"{text[:start]}[secret masked]{text[end:]}"
             at = start
     return text
+
+
+def _escaped_secrets(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each secret that is assigned in a string of JSON within the text."""
+    pieces = []
+    places = []  # offsets in the plain text after each escape, and how much longer the text is there
+    length = at = 0
+    for escape in _ESCAPE.finditer(text):
+        pieces += [text[at : escape.start()], _ESCAPED[escape[1]]]
+        length += escape.start() - at + 1
+        at = escape.end()
+        places.append((length, at - length))
+    if not places:
+        return
+    plain = "".join((*pieces, text[at:]))
+    for start, end in (*assigned_secrets(plain), *printed_secrets(plain)):
+        before = bisect_right(places, (start, len(text)))
+        longer = places[before - 1][1] if before else 0
+        if text[start + longer : end + longer] == plain[start:end]:
+            yield start + longer, end + longer
 
 
 def _encoded_secrets(text: str) -> Iterator[tuple[int, int]]:

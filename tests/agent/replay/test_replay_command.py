@@ -293,7 +293,8 @@ def test_the_dump_holds_every_request_as_it_would_be_sent(session, tmp_path, cap
     folder = tmp_path / "dump"
     assert main([str(session), "--dump", str(folder), "--policy", "off", "classic", "--json"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
-    assert sorted(path.name for path in folder.iterdir()) == ["one.classic.jsonl", "one.off.jsonl"]
+    modes = [(path.name, path.stat().st_mode & 0o777) for path in folder.iterdir()]
+    assert sorted(modes) == [("one.classic.jsonl", 0o600), ("one.off.jsonl", 0o600)]
     bodies = [json.loads(line) for line in (folder / "one.off.jsonl").read_text().splitlines()]
     assert len(bodies) == len(results[0]["requests"])
     for body in bodies:

@@ -2,6 +2,7 @@
 
 from agent.ui.notifications import MIN_TURN_S, Notifications, wants_notifications
 from tests.tables import each_row
+from transcripts.secrets import SecretMasks
 
 from .pty_terminal import PtyTerminal, forked_makeroom
 
@@ -87,6 +88,19 @@ def test_the_title_shows_emoji_and_scripts_unchanged_and_what_hides_text_by_numb
     told.show_session("Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f a\u200db")
     shown = "Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f a<U+200D>b"
     assert codes[-1] == f"\x1b]0;makeroom: proj: {shown}\x07"
+
+
+def test_titles_and_notifications_contain_no_secrets():
+    codes: list[str] = []
+    masks = SecretMasks(("a secret value",)).all
+    told = Notifications(codes.append, {"TERM": "xterm-kitty"}, "proj", masks)
+    told.start()
+    told.focused = False
+    key = "gh" + "p_" + "a1B2" * 9
+    told.show_session(f"push with {key} and a secret value")
+    told.question_waits(f"Is {key} right?")
+    assert codes[1] == "\x1b]0;makeroom: proj: push with [GitHub token masked] and ****\x07"
+    assert not any(key in code for code in codes) and "Is [GitHub token masked] right?" in codes[-1]
 
 
 def titled(mark, folder, session):
