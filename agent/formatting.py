@@ -25,6 +25,17 @@ def format_count(number: int) -> str:
     return f"{number / 1_000_000:.1f}M"
 
 
+def format_bytes(size: int) -> str:
+    """Format a size: `950 B`, `1.2 kB`, `126 kB`, `4.8 MB`, `1.2 GB`."""
+    if size < 1000:
+        return f"{size} B"
+    for unit in ("kB", "MB"):
+        size_in_unit = size / (1000 if unit == "kB" else 1_000_000)
+        if size_in_unit < 999.5:
+            return f"{size_in_unit:.1f} {unit}" if size_in_unit < 99.95 else f"{size_in_unit:.0f} {unit}"
+    return f"{size / 1_000_000_000:.1f} GB"
+
+
 def whole_percent(part: int, whole: int) -> int:
     """Return the rounded percentage of `part` in `whole` (more than 0); 100 only if they are equal."""
     rounded = round(100 * part / whole)

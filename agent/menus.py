@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from agent.formatting import format_bytes
 from transcripts import FromElsewhere, SessionInUse, SessionSummary, format_age, search
 from transcripts.secrets import SecretMasks
 from transcripts.wording import pluralize, shorten
@@ -81,7 +82,7 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
 
     def facts(one: SessionSummary) -> tuple[str, ...]:
         prompts = pluralize(one.prompts, "prompt")
-        found = (format_age(one.last_active, now), prompts, _size(one.size), search.short_sid(one.sid))
+        found = (format_age(one.last_active, now), prompts, format_bytes(one.size), search.short_sid(one.sid))
         return (*found, f"fork of {masks.all(search.short_sid(one.fork_of))}") if one.fork_of else found
 
     rows = tuple(
@@ -106,7 +107,3 @@ def copy_menu(error: SessionInUse | FromElsewhere, leave: str) -> Menu:
         how = "Continue: in a copy, without its system prompt and tools"
     view = "View: print the conversation so far"
     return question_menu(f"Session {error.sid} {why}", view=view, copy=how, leave=leave)
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"

@@ -63,18 +63,20 @@ def compaction_notice(proposals: Sequence[Proposal | Compacted]) -> str:
     name = proposals[0].trigger
     before = proposals[0].report["before"]
     after = proposals[-1].report["after"]
-    share = round(100 * (before - after) / before) if before else 0
+    percent = round(100 * abs(before - after) / before) if before else 0
+    percent = min(percent, 99) if 0 < after < before else percent  # what is left is not nothing
+    share = f"{'+' if after > before else '-'}{percent}%"
     sizes = f"{_thousands(before)} -> {_thousands(after)}"
     if _thousands(before) == _thousands(after):
         sizes = f"{before:,} -> {after:,}"
     done = ", ".join(dict.fromkeys(map(_done_by, proposals)))
     because = proposals[0].report.get("because", "")
     if proposals[0].report.get("why") == COLD_RETURN:  # the reason comes first, as the line may be cut
-        return f"[{name} compact] {sizes} tokens (-{share}%): {because}; undo with /uncompact"
+        return f"[{name} compact] {sizes} tokens ({share}): {because}; undo with /uncompact"
     done += f" ({because})" if because else ""
     asked = "" if any(each.layer in ("summary", "drop") for each in proposals) else " without a model call"
     cost = _notable_cost(proposals)
-    return f"[{name} compact] {sizes} tokens (-{share}%): {done}{asked}{cost}; undo with /uncompact"
+    return f"[{name} compact] {sizes} tokens ({share}): {done}{asked}{cost}; undo with /uncompact"
 
 
 def _done_by(made: Proposal | Compacted) -> str:

@@ -197,7 +197,8 @@ def _summary_price(
     tokens = f"{usage.prompt:,} tokens in, {usage.output:,} out"
     if spent.unpriced:
         return f"  the summary takes about {tokens}"
-    return f"  the summary costs about ${spent.dollars:.2f} ({tokens})"
+    cost = f"about ${spent.dollars:.2f}" if spent.dollars >= 0.005 else "less than $0.01"
+    return f"  the summary costs {cost} ({tokens})"
 
 
 async def undo_compaction(controller: Controller, argument: str) -> Event | None:

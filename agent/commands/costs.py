@@ -50,10 +50,10 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
     if words:
         return usage_notice("cost", f"unknown argument {argument!r}")
     used = session.spent
-    cached = 100 * used.cache_read / used.prompt if used.prompt else 0
+    cached = whole_percent(used.cache_read, used.prompt) if used.prompt else 0
     lines = [
         f"input             {used.prompt:>12,} tokens",
-        f"  cache reads     {used.cache_read:>12,}  ({cached:.0f}%)",
+        f"  cache reads     {used.cache_read:>12,}  ({cached}%)",
         f"  cache writes    {used.cache_written:>12,}",
         f"  uncached        {used.input:>12,}",
         f"output            {used.output:>12,} tokens",

@@ -19,6 +19,7 @@ from agent.app import Controller, has_credentials
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions import ignored_by_place
+from agent.formatting import format_bytes
 from agent.shell import missing_programs
 from agent.version import __version__
 from tools.sandbox import short_path
@@ -218,4 +219,4 @@ def _disk(folder: Path) -> Finding:
         return Finding(about, "not writable", f"make {place} writable, or nothing can be stored there")
     is_full = free < 200 * 10**6  # a long session may take this
     remedy = "free some disk space for transcripts" if is_full else ""
-    return Finding(about, f"{free / 1e9:.1f} GB free", remedy)
+    return Finding(about, f"{format_bytes(free)} free", remedy)

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pytest
 
+from agent.formatting import format_bytes
 from tests.tables import each_row
 from transcripts.render_text import format_age
 
@@ -42,3 +43,24 @@ def test_moments_are_reported_in_local_time(then: datetime, words: str) -> None:
 @each_row("at", [1e300, -1e300, float("inf"), float("nan")])
 def test_a_moment_that_no_calendar_has_is_not_an_error(at: float) -> None:
     assert format_age(at, NOW.timestamp()) == "no date"
+
+
+@each_row(
+    ("size", "words"),
+    [
+        (0, "0 B"),
+        (40, "40 B"),
+        (999, "999 B"),
+        (1_000, "1.0 kB"),
+        (26_700, "26.7 kB"),
+        (99_949, "99.9 kB"),
+        (99_950, "100 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1.0 MB"),
+        (40_000_000, "40.0 MB"),
+        (999_500_000, "1.0 GB"),
+        (12_340_000_000, "12.3 GB"),
+    ],
+)
+def test_a_size_has_the_unit_that_shows_it(size: int, words: str) -> None:
+    assert format_bytes(size) == words

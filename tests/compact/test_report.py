@@ -366,6 +366,9 @@ def test_the_notice_names_what_was_shortened_or_dropped_and_why():
     assert cold == f"{start}the cache had expired{end}"
     assert "costs ~$0.05 more" in notice("summary", cost=0.05) and "$" not in notice("summary", cost=0.049)
     assert "costs ~$0.07 more" in notice("summary", cost=0.2, extra_cost_usd=0.07)
+    assert "(-99%)" in compaction_notice([made("micro", 9_999, 1)])
+    assert "(-100%)" in compaction_notice([made("micro", 9_999, 0)])
+    assert "(+10%)" in compaction_notice([made("micro", 1_000, 1_100)])
     assert "(-0%)" in compaction_notice([made("micro", 0, 0)])
     assert "999 -> 998 tokens" in compaction_notice([made("micro", 999, 998)])
 

@@ -30,7 +30,7 @@ from tests.strict_api.scripted_model import ScriptedModel
 from tools import BUILTIN
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Compacted, Reply, Result
-from transcripts.messages import TextBlock
+from transcripts.messages import TextBlock, Usage
 
 from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run_controller
 
@@ -288,7 +288,10 @@ def test_context_names_the_last_cache_miss_and_cost_the_thinking(tmp_path: Path)
         told = f"{missed.cache_miss.tokens:,} tokens at r{missed.seq}, because earlier messages changed."
         assert f"Last cache miss: {told}" in await run.do("/context")
         thought = session.spent.thinking
-        assert thought > 0 and f"  thinking        {thought:>12,}  (" in await run.do("/cost")
+        cost = await run.do("/cost")
+        assert thought > 0 and f"  thinking        {thought:>12,}  (" in cost
+        session.charge(Usage(cache_read=10**9), missed.model, 0)
+        assert "(100%)" not in await run.do("/cost") and "(99%)" in await run.do("/cost")
 
     run_controller(tmp_path, work)
 

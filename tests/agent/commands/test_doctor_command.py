@@ -14,7 +14,7 @@ def test_the_doctor_reports_what_is_wrong_with_its_remedy(tmp_path: Path) -> Non
         told = await run.do("/doctor")
         assert "ok  makeroom: " in told and "ok  API key: set" in told
         assert f"ok  server: {run.server.base_url}" in told
-        assert "GB free" in told
+        assert "B free" in told
         assert "!   rg: not on PATH\n      install ripgrep" in told and "!!  bash: not on PATH" in told
         assert "!   terminal: dumb" in told and "set TERM to" in told
         assert run.events[-1] == Notice("1 problem found, 3 recommendations", "error")
