@@ -312,14 +312,17 @@ class Tool(Struct, frozen=True):
     def parse(self, given: Mapping[str, Any]) -> Any:
         """Return the input of a call as the arguments of its tool. Raises ToolError with a line per problem.
 
-        Harmless mistakes are understood: "5" counts as 5, and a value that was encoded as JSON is decoded.
+        Harmless mistakes are understood: "5" counts as 5, a value that was encoded as JSON is decoded, and ""
+        for an optional parameter that takes no text as nothing: some models fill in every parameter.
         """
         arguments, problems = _validated(self, dict(given))
         if not problems:
             return arguments
         decoded = dict(given)
         for name in {str(problem.path[0]) for problem in problems if problem.path}:
-            if isinstance(decoded.get(name), str):
+            if decoded.get(name) == "" and not self.parameters().get(name, True):
+                del decoded[name]
+            elif isinstance(decoded.get(name), str):
                 with suppress(ValueError, RecursionError):
                     value = json.loads(decoded[name])
                     check_shape(value)

@@ -28,6 +28,9 @@ def test_harmless_forms_of_input_are_understood():
     assert read.TOOL.parse({"file_path": "f", "offset": '"5"'}).offset == 5
     assert read.TOOL.parse({"file_path": "f", "offset": "null"}).offset is None
     assert bash.TOOL.parse({"job": "b1", "command": None, "kill": None}).command == ""
+    given = {"pattern": "x", "path": "", "context": "", "output_mode": "", "-i": "", "offset": ""}
+    assert grep.TOOL.parse(given) == grep.TOOL.parse({"pattern": "x", "path": ""})
+    assert edit.TOOL.parse({"file_path": "f", "old_string": "a", "new_string": ""}).new_string == ""
     given = {"file_path": "f", "old_string": "5", "new_string": "[1]"}
     assert edit.TOOL.parse(given).old_string == "5"
 
@@ -39,6 +42,8 @@ def test_a_string_of_json_that_no_request_can_hold_is_not_decoded(text: str):
 
 
 def test_wrong_input_is_named_with_what_is_possible():
+    with pytest.raises(ToolError, match="parameter `todos` is ''"):
+        todo.TOOL.parse({"todos": ""})
     with pytest.raises(ToolError) as caught:
         read.TOOL.parse({"path": "f", "offset": "x", "colour": 1})
     told = str(caught.value)
