@@ -17,6 +17,7 @@ from tests.tables import each_row
 from tools import glob, grep, read
 from tools.base import Access, Tool, ToolCall, ToolError, ToolResult
 from tools.files import FileError
+from tools.processes import command_runner
 from tools.search import engine, regex_search
 from tools.search.found_lines import FoundReader
 
@@ -75,6 +76,29 @@ def found(session: BashSession, pattern: str, **given: Any) -> list[str]:
 
 def globbed(session: BashSession, pattern: str, **given: Any) -> list[str]:
     return text(do(session, glob.TOOL, pattern=pattern, **given)).splitlines()
+
+
+@pytest.mark.skipif(len(ENGINES) == 1, reason="there is no ripgrep here")
+def test_a_file_that_becomes_a_link_to_a_secret_is_not_searched(
+    project: BashSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A command in the background may exchange it after it was listed, as this ripgrep does."""
+    home = tmp_path_factory.mktemp("home").resolve()
+    key, exchanging = home / ".ssh/id_rsa", home / "bin/rg"
+    for file in (key, exchanging):
+        file.parent.mkdir()
+    key.write_text("needle of the key\n")
+    exchanging.write_text(f'#!/bin/sh\nln -sf {key} README\nexec {shutil.which("rg")} "$@"\n')
+    exchanging.chmod(0o755)
+    (project.folder / "README").write_text("needle\n")
+    path = f"{exchanging.parent}:{os.environ['PATH']}"
+    project.context.environ = {**project.context.environ, "HOME": str(home), "PATH": path}
+    level, _ = project.runner.run(command_runner(project.context).sandbox())
+    if level == "none":
+        pytest.skip("there is no sandbox here")
+    shown = found(project, "needle", path="README", output_mode="content")
+    assert "of the key" not in str(shown)
+    assert (project.folder / "README").is_symlink()
 
 
 @pytest.mark.skipif(len(ENGINES) == 1, reason="there is no ripgrep here")

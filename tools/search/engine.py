@@ -378,11 +378,33 @@ async def _run(
             folder = await asyncio.to_thread(_prepare, request, Path(own), copied)
             argv = _ripgrep(request, names, ripgrep) if ripgrep else _python(request, names)
             end = await run_program(
-                context, argv, environ=environ, folder=folder, take=reader.take, limit_s=limit_s
+                context,
+                argv,
+                environ=environ,
+                folder=folder,
+                take=reader.take,
+                limit_s=limit_s,
+                sandboxed=not copied and await _is_sandboxed(context, request, ripgrep),
             )
     except (SupervisorLost, OSError) as error:
         raise FileError(f"The search could not be started: {error}.\nTry again.") from error
     return reader.output(end.stopped)
+
+
+async def _is_sandboxed(context: CommandContext, request: SearchRequest, ripgrep: Sequence[str]) -> bool:
+    """Return whether a search runs in the sandbox: in the project, unless that hides what is searched.
+
+    ripgrep follows links in the names that it is given. A command may make a file of the project a link to a
+    secret after it was listed. What the sandbox hides and the user approved is searched outside.
+    """
+    runner = command_runner(context)
+    level, _ = await runner.sandbox()
+    names = request.names if request.names is not None and len(request.names) == 1 else ()
+    searched = str(Path(request.folder, *names))
+    if level == "none" or runner.profile is None or not is_inside(searched, str(context.folder)):
+        return False
+    hidden = [*map(str, runner.profile.hidden)]
+    return not any(is_inside(needed, place) for needed in (searched, *ripgrep[:1]) for place in hidden)
 
 
 def _is_record(context: CommandContext, folder: str) -> bool:
