@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from transcripts import RECORDS_FOLDER, StoreError, ensure_private_folder
 from transcripts.patterns import lazy_pattern
@@ -35,6 +35,9 @@ class FileChange(Struct):
     after: PathState | None = None
 
 
+UNSURE = "?"  # what a ref names after a change, if others may have made that change
+
+
 class RefChange(Struct):
     """One change in a git repository by a command: an object's id before and after, "" for none.
 
@@ -53,6 +56,11 @@ class RefChange(Struct):
     before: str
     after: str
     note: str = ""
+
+    def as_unsure(self) -> RefChange:
+        """Return it as a change that others may have made."""
+        branch = self.note.partition(" ")[0]
+        return replace(self, after=UNSURE, note=f"{branch} {UNSURE}" if self.name == "branch" else self.note)
 
     @property
     def key(self) -> tuple[str, str, str]:

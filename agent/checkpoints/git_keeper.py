@@ -91,6 +91,7 @@ class RefKeeper(Struct):
     unkept: dict[str, str] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
     hanging: set[str] = field(default_factory=set)
+    unsure: bool = False  # since the last command ended, others have run in the background
     _known: dict[str, _Known] = field(default_factory=dict)
     _checked: dict[str, CheckedState] = field(default_factory=dict)  # when git last looked for objects
     _kept: dict[Path, str] = field(default_factory=dict)
@@ -102,7 +103,10 @@ class RefKeeper(Struct):
         self.places = self.places or git_places(self.root)
 
     async def look(self, git: GitRunner, nested: Iterable[str], seq: int, is_own: bool) -> None:
-        """Keep the repositories that have changed; if `is_own`, record that commands changed them."""
+        """Keep the repositories that have changed; if `is_own`, record that commands changed them.
+
+        If `unsure`, the changes are recorded as ones that others may have made.
+        """
         async with self._looking:
             shared: set[Path] = set()  # worktrees have refs in common, and an index each
             repositories = await asyncio.to_thread(self._repositories, nested)
@@ -117,11 +121,12 @@ class RefKeeper(Struct):
                     continue
                 old = self._known.get(repository.name)
                 new = await self._look_at(git, repository, found)
-                if is_own and old is not None and old.state is not None and new is not None:
+                is_recorded = is_own or self.unsure
+                if is_recorded and old is not None and old.state is not None and new is not None:
                     changes = self._changes(seq, repository, old.state, new)
                     self.log.add_refs(
                         [
-                            each
+                            each if is_own else each.as_unsure()
                             for each in changes
                             if repository.shared not in shared
                             or each.name in ("branch", "index", "operation")

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tools.search import GitFailed
 
-from .change_log import RefChange
+from .change_log import UNSURE, RefChange
 from .git_keeper import RefKeeper, Repository
 from .git_operation import Operation, write_operation
 from .git_state import NO_HEAD, STASH, STASH_LOG, GitRunner, Head, RepositoryState
@@ -80,6 +80,8 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
     A repository where git fails has no steps.
     """
     keeper = checkpoints.recording.keeper
+    if keeper.unsure:
+        await keeper.look(git, checkpoints.recording.nested, checkpoints.seq(), is_own=False)
     await keeper.check(git)
     by_repository: dict[str, list[RefChange]] = {}
     for change in checkpoints.log.refs:
@@ -125,7 +127,7 @@ def _with_lost_lines(
         elif (text := keeper.restored_log(step.name, step.target, state)) and not (
             step.name == STASH_LOG and _is_in_order(text, state)
         ):
-            yield replace(step, note=text, changed_since=False)
+            yield replace(step, note=text)
 
 
 def _is_in_order(log: str, state: RepositoryState) -> bool:
@@ -271,13 +273,14 @@ def _possible(
         now = opened
     if target in ("", now) or (now and name.startswith("refs/remotes/")):
         return
+    may_grow = first.name == "HEAD" or name.startswith(_LOGS)  # what was added since stays
     yield RefStep(
         first.repository,
         name=name,
         action="create" if name.startswith(RECOVERED) and not now else "restore",
         target=target,
         now=now,
-        changed_since=first.name != "HEAD" and now != last.after,
+        changed_since=last.after == UNSURE if may_grow else now != last.after,
         note=note,
     )
 

@@ -274,6 +274,7 @@ class Checkpoints(Struct):
         """Note which commands continue in the background, so that `finish` does not end the recording."""
         shared = self.recording
         shared.background = [job for job in dict.fromkeys((*shared.background, *jobs)) if job.ended is None]
+        shared.keeper.unsure = bool(shared.background)
 
     @property
     def is_large(self) -> bool:

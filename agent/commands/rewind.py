@@ -29,6 +29,7 @@ from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
 from agent.session import fetch_deferred, show_rewound
 from tools.files import one_line_path
+from tools.processes import command_runner
 from tools.search import run_git_script
 from transcripts import Folded, Prompt, Result, format_age, with_paste_labels
 from transcripts.search import short_sid
@@ -118,8 +119,9 @@ def gaps_of(controller: Controller) -> list[str]:
     for folder in context.tool_context.added:
         gaps.append(f"changes in the added directory {folder}")
     abouts = (fact.about for fact in session.folded.facts if isinstance(fact, Result))
-    if jobs := dict.fromkeys(job for about in abouts if isinstance(job := about.get("job"), str)):
-        gaps.append(f"what background commands changed in git ({', '.join(jobs)})")
+    jobs = dict.fromkeys(job for about in abouts if isinstance(job := about.get("job"), str))
+    if earlier := [job for job in jobs if job not in command_runner(context.tool_context).jobs]:
+        gaps.append(f"what background commands of earlier runs changed in git ({', '.join(earlier)})")
     return gaps
 
 

@@ -270,10 +270,17 @@ def test_that_no_file_had_to_change_or_could_is_reported(tmp_path: Path) -> None
     run_controller(tmp_path, work)
 
 
-def test_what_commands_change_in_the_background_is_reported_as_not_covered(tmp_path: Path) -> None:
+def test_what_background_commands_of_earlier_runs_changed_in_git_is_reported_as_not_covered(
+    tmp_path: Path,
+) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("run `true` in the background", "hello")
-        gap = "not covered: what background commands changed in git (b1)"
+        gap = "not covered: what background commands of earlier runs changed in git (b1)"
+        jobs = command_runner(run.controller.in_use.context.tool_context).jobs
+        await jobs["b1"].has_ended.wait()
+        for line in ("/diff", "/rewind 1 files"):
+            assert gap not in await run.do(line), line
+        jobs.clear()  # as when the session is continued
         for line in ("/diff", "/rewind 1 files"):
             assert gap in await run.do(line), line
 
