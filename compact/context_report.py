@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from transcripts import Compacted, Folded, Opened, PartKind, Reply
+from transcripts import Compacted, Folded, PartKind, Reply
 
 from .prices import PriceList
 from .settings import WindowState
@@ -78,8 +78,7 @@ def estimated_and_actual_cost(folded: Folded, made: Compacted, prices_by_model: 
     report = made.report
     if "predicted_cost_usd" not in report or "rewritten" not in report:
         return ""
-    before = (fact for fact in reversed(folded.facts) if isinstance(fact, Opened) and fact.seq < made.seq)
-    opened = next(before, None)
+    opened = folded.opening_before(made.seq)
     if opened is not None and prices_by_model.known(opened.model) is None:
         return ""
     cost = report["predicted_cost_usd"]
@@ -90,14 +89,12 @@ def estimated_and_actual_cost(folded: Folded, made: Compacted, prices_by_model: 
     estimated = f"estimated ${cost:.3f} ({written:,} tokens written)"
     if not written:
         return f"{estimated}: it changed nothing that had been sent before"
-    later = (fact for fact in folded.facts if fact.seq > made.seq and isinstance(fact, Reply))
+    later = (fact for fact in folded.facts_between(made.seq, folded.last_seq) if isinstance(fact, Reply))
     reply = next((fact for fact in later if fact.usage.prompt), None)
     if reply is None or folded.undone.get(made.id, reply.seq) < reply.seq:
         return f"{estimated}, no request was sent with it"
-    earlier = (fact for fact in reversed(folded.facts) if fact.seq < reply.seq)
-    prices = prices_by_model.planning(
-        next((fact.model for fact in earlier if isinstance(fact, Opened)), reply.model)
-    )
+    opened = folded.opening_before(reply.seq)
+    prices = prices_by_model.planning(opened.model if opened is not None else reply.model)
     usage = reply.usage
     real = prices.dollars(prices.plain(usage) - prices.read * usage.cache_read)
     return f"{estimated}, actual ${real:.3f} ({usage.cache_written + usage.input:,})"

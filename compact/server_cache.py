@@ -14,7 +14,6 @@ with nothing changed in between. A later reply that does read corrects it.
 
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import islice
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -84,10 +83,7 @@ class CacheEvidence(FactTrail):
         """Begin with the newest MAX_FACTS facts, if none were read yet."""
         if self.looked_at == 0 and len(folded.facts) > MAX_FACTS:
             self.looked_at = len(folded.facts) - MAX_FACTS
-            opened = folded.opened
-            if opened is None or opened.seq >= folded.facts[self.looked_at].seq:
-                earlier = islice(reversed(folded.facts), MAX_FACTS, None)
-                opened = next((fact for fact in earlier if isinstance(fact, Opened)), None)
+            opened = folded.opening_before(folded.facts[self.looked_at].seq)
             self.model = opened.model if opened is not None else ""
 
     def add(self, fact: Fact) -> None:

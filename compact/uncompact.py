@@ -19,7 +19,6 @@ from transcripts import (
     Clear,
     Compacted,
     Edit,
-    Fact,
     Fold,
     Folded,
     PartKind,
@@ -178,64 +177,75 @@ def exemptions(situation: Situation) -> Exemptions:
 
 
 class Evicted(Struct, frozen=True):
-    """A block that left the context: its recall id, label, tokens (our count), and the compaction (`by`)."""
+    """A block that left the context: its recall id, tokens (our count), and the compaction (`by`).
+
+    It is the block with this index of a fact, or the whole fact; `call` is the one that a result answers.
+    """
 
     id: str
-    what: str
+    fact: Result | User | Reply
     tokens: int
     by: str
+    call: ToolUseBlock | None = None
+    block: int | None = None
 
     @classmethod
     def all_of(cls, folded: Folded) -> list[Evicted]:
         """Return the blocks that the compactions in force removed, newest compaction first, then by size."""
         found: dict[str, Evicted] = {}
+        listed: list[Fold] = []
         for made in reversed(in_force(folded)):
-            left = sorted(_left_out_by(folded, made), key=lambda each: -each.tokens)
-            new = (each for each in left if each.what and each.id not in found)
+            left = sorted(_left_out_by(folded, made, listed), key=lambda each: -each.tokens)
+            new = (each for each in left if each.id not in found)
             found.update((each.id, each) for each in new if each.id.partition(".")[0] not in found)
         return list(found.values())
 
-
-def _left_out_by(folded: Folded, made: Compacted) -> Iterator[Evicted]:
-    for edit in made.edits:
-        if isinstance(edit, Clear) and (cleared := folded.fact_at(edit.seq)) is not None:
-            block = "" if isinstance(cleared, Result) else f".{edit.block}"
-            tokens = _tokens_before(edit, cleared)
-            label = _label(folded, cleared, edit.block)
-            yield Evicted(f"r{edit.seq}{block}", what=label, tokens=tokens, by=made.id)
-        elif isinstance(edit, Fold):
-            for fact in folded.facts:
-                if edit.first <= fact.seq <= edit.last and isinstance(fact, User | Reply | Result):
-                    yield Evicted(
-                        f"r{fact.seq}", what=_label(folded, fact), tokens=sum(fact.tokens), by=made.id
-                    )
+    @property
+    def what(self) -> str:
+        """Its label, one line."""
+        if isinstance(self.fact, Result):
+            return call_label(self.call) if self.call is not None else self.fact.speaker
+        blocks = self.fact.blocks
+        if self.block is not None:
+            blocks = blocks[self.block : self.block + 1]
+        elif isinstance(self.fact, User):
+            blocks = blocks_of_user(blocks) or blocks
+        return f"{self.fact.speaker}: {_beginning(blocks)}"
 
 
-def _tokens_before(edit: Clear, fact: Fact) -> int:
-    """Return the tokens of the text that the placeholder replaced."""
-    if isinstance(fact, Result):
-        return sum(fact.tokens)
-    if isinstance(fact, User):
-        return fact.tokens[edit.block]
-    return edit.saves + PLACEHOLDER_TOKENS
+def _left_out_by(folded: Folded, made: Compacted, listed: list[Fold]) -> Iterator[Evicted]:
+    """Yield what a compaction removed, but for the ranges within those `listed`, to which its own are added.
 
-
-def _label(folded: Folded, fact: Fact, block: int | None = None) -> str:
-    """Return a one-line label for a fact, or for one block of a message.
-
-    It is "" for a fact that is not part of the conversation.
+    Each summary of a long session covers what the summaries before it covered.
     """
-    match fact:
-        case Result():
-            use = fact.call_in(folded.fact_at(fact.of))
-            return call_label(use) if use is not None else fact.speaker
-        case User(blocks=blocks) | Reply(blocks=blocks) if block is not None:
-            return f"{fact.speaker}: {_beginning(blocks[block : block + 1])}"
-        case User(blocks=blocks):
-            return f"{fact.speaker}: {_beginning(blocks_of_user(blocks) or blocks)}"
-        case Reply(blocks=blocks):
-            return f"{fact.speaker}: {_beginning(blocks)}"
-    return ""
+    for edit in made.edits:
+        if isinstance(edit, Clear):
+            match folded.fact_at(edit.seq):
+                case Result() as cleared:
+                    yield _evicted_result(folded, cleared, made)
+                case User() | Reply() as cleared:
+                    tokens = _tokens_before(edit, cleared)
+                    id = f"r{edit.seq}.{edit.block}"
+                    yield Evicted(id, cleared, tokens=tokens, by=made.id, block=edit.block)
+        elif isinstance(edit, Fold):
+            if any(one.first <= edit.first and edit.last <= one.last for one in listed):
+                continue
+            listed.append(edit)
+            for fact in folded.facts_between(edit.first, edit.last):
+                if isinstance(fact, Result):
+                    yield _evicted_result(folded, fact, made)
+                elif isinstance(fact, User | Reply):
+                    yield Evicted(f"r{fact.seq}", fact, tokens=sum(fact.tokens), by=made.id)
+
+
+def _evicted_result(folded: Folded, fact: Result, made: Compacted) -> Evicted:
+    call = fact.call_in(folded.fact_at(fact.of))
+    return Evicted(f"r{fact.seq}", fact, tokens=sum(fact.tokens), by=made.id, call=call)
+
+
+def _tokens_before(edit: Clear, fact: User | Reply) -> int:
+    """Return the tokens of the text that the placeholder replaced."""
+    return fact.tokens[edit.block] if isinstance(fact, User) else edit.saves + PLACEHOLDER_TOKENS
 
 
 def _beginning(blocks: tuple[Block, ...]) -> str:

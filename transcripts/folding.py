@@ -10,7 +10,7 @@ signature covers the messages before it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 from operator import sub
 from typing import NamedTuple, TypeVar, cast
@@ -306,6 +306,7 @@ class Folded(Struct):
     opened        system, tools and model as last opened
     last_request  the newest request of the conversation, excluding those for a summary
     last_reply    the newest complete reply
+    openings      what opened the session, and each change of its model or directory
     compactions   every compaction in order, including undone ones
     conversation  the entries, before any edit
     sizes         the sizes of the prompts, as counted by us and by the API
@@ -320,6 +321,7 @@ class Folded(Struct):
     opened: Opened | None = None
     last_request: RequestSent | None = None
     last_reply: Reply | None = None
+    openings: list[Opened] = field(default_factory=list)
     compactions: list[Compacted] = field(default_factory=list)
     failures: list[Failed] = field(default_factory=list)
     metadata: list[Metadata] = field(default_factory=list)
@@ -440,6 +442,7 @@ class Folded(Struct):
             case Opened():
                 if self.opened is None or self.opened.tag != fact.tag:  # it decides which words are our own
                     self._memos = {}
+                self.openings.append(fact)
                 before = self.opened if not (fact.system or fact.tools) else None
                 self.opened = replace(fact, system=before.system, tools=before.tools) if before else fact
                 changed = self.edits.apply(fact) if fact.edits else None
@@ -522,6 +525,16 @@ class Folded(Struct):
         at = bisect_left(self.facts, seq, key=lambda fact: fact.seq)
         found = self.facts[at] if at < len(self.facts) else None
         return found if found is not None and found.seq == seq else None
+
+    def opening_before(self, seq: int) -> Opened | None:
+        """Return the newest opening before fact `seq`."""
+        return next((opened for opened in reversed(self.openings) if opened.seq < seq), None)
+
+    def facts_between(self, first: int, last: int) -> Iterator[Fact]:
+        """Return the facts with the seqs from `first` to `last`, in order."""
+        start = bisect_left(self.facts, first, key=lambda fact: fact.seq)
+        end = bisect_right(self.facts, last, key=lambda fact: fact.seq)
+        return map(self.facts.__getitem__, range(start, end))
 
 
 class FactTrail(Struct):

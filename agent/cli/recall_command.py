@@ -89,9 +89,11 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
     here = records.find(given.session).stem if given.session else sids[0]
     if is_recall_id(words) and not given.queries:
         record = Originals(Folded(), records.outputs, home=project, project=project, typed=True)
-        return print_text(
-            environment_masks().all(record.original(words if "/" in words else f"{here}/{words}"))
-        )
+        sid, slash, id = words.rpartition("/")
+        if not slash:
+            sid = here
+        announce("reading", records.find(sid), 100e6)
+        return print_text(environment_masks().all(record.original(f"{sid}/{id}")))
     in_one = given.scope == "session" or (given.session and given.scope is None)
     search = _updated(ProjectSearch(project, project, environment_masks().all))
     limit = max(1, min(given.limit, 1_000))
@@ -172,6 +174,14 @@ def _queries(text: str) -> Iterator[dict[str, Any]]:
 def environment_masks() -> SecretMasks:
     """Return masks for the secrets in the environment, which are never shown."""
     return SecretMasks(secret_values(os.environ))
+
+
+def announce(doing: str, path: Path, speed: float) -> None:
+    """Print a line on standard error if work on a file takes over a second at so many bytes a second."""
+    size = path.stat().st_size if path.exists() else 0
+    if size > speed:
+        sys.stderr.write(f"{doing} {size / 1e6:,.1f} MB ...\n")
+        sys.stderr.flush()
 
 
 def print_text(text: str, *, raw: bool = False) -> int:

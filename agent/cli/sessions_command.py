@@ -38,7 +38,7 @@ from transcripts.storage import make_private_folders
 from transcripts.wording import cause_of
 
 from .command_words import OneLineParser, asks_for_help
-from .recall_command import complain, environment_masks, print_text, run_recall
+from .recall_command import announce, complain, environment_masks, print_text, run_recall
 
 CLAUDE_CODE = "claude-code"
 FORMATS = (*(suffix.removeprefix(".") for suffix in EXPORTERS), CLAUDE_CODE)
@@ -91,6 +91,7 @@ def show_session(words: list[str], folder: Path) -> int:
     """Print one conversation."""
     if len(words) != 1:
         return complain("usage: makeroom sessions show ID")
+    _announce_export(words[0], folder)
     return print_text(conversation_text(words[0], folder, environment_masks(), tell=_warn))
 
 
@@ -110,6 +111,7 @@ def export_session(words: list[str], folder: Path) -> int:
     if len(given.words) not in (1, 2):
         return complain("usage: makeroom sessions export ID [FILE] [--format FORMAT]")
     wanted: str = given.format
+    _announce_export(given.words[0], folder)
     sid, folded = load_conversation(given.words[0], folder, _warn)
     target = given.words[1] if len(given.words) == 2 else ""
     suffix = f".{wanted}" if wanted else Path(target).suffix or ".md"
@@ -132,6 +134,12 @@ def export_session(words: list[str], folder: Path) -> int:
     except OSError as error:
         return complain(f"cannot write {path}: {cause_of(error)}")
     return print_text(f"wrote {path.resolve()}")
+
+
+def _announce_export(wanted: str, folder: Path) -> None:
+    """Announce that a long session is about to be converted; most of the time is spent on finding secrets."""
+    path = Path(wanted).expanduser()
+    announce("converting", path if path.is_file() else ProjectRecords(folder).find(wanted), 3e6)
 
 
 def _warn(line: str) -> None:

@@ -55,7 +55,7 @@ from transcripts.search import NOTHING_SAID, Originals
 from transcripts.wording import pluralize
 
 from .command_words import OneLineParser, asks_for_help
-from .recall_command import complain, print_text
+from .recall_command import announce, complain, print_text
 
 HASH_CHARS = 12  # of a hash in a message
 _SETTINGS = frozenset(RequestSettings.__struct_fields__)
@@ -118,6 +118,7 @@ def _report(path: Path, home: Path) -> int:
     """Verify a session and print a line about it; returns the exit code."""
     if path.parent.name == RECORDS_FOLDER:
         home = path.parent.parent
+    announce(f"verifying {path.stem}:", path, 4e6)
     try:
         print_text(f"{path.stem}: {verify_transcript(path, home).line()}")
     except Difference as difference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -73,7 +74,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     if context.background_summary is not None:
         lines.append("A summary is being written in the background.")
     lines += deferred_line(context.tools.values())
-    lines += _last_cache_miss(session)
+    lines += await asyncio.to_thread(_last_cache_miss, session)
     return CommandOutput("\n".join(lines))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
@@ -44,7 +45,8 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     words = argument.split()
     if words in (["why"], ["why", "all"]):
-        bills = RequestBill.all_of(session.folded, context.compaction.settings.cache_ttl_s)
+        lifetime = context.compaction.settings.cache_ttl_s
+        bills = await asyncio.to_thread(RequestBill.all_of, session.folded, lifetime)
         newest = len(bills) if "all" in words else MAX_LISTED_REQUESTS
         return CommandOutput("\n".join(_explained(session, bills, newest)))
     if words:

@@ -43,7 +43,7 @@ async def show_evicted(controller: Controller, argument: str) -> Event | None:
         return await _search(controller, argument, "session")
     try:
         originals = replace(lookup(), typed=True, program=start_command(controller.setup.options))
-        return CommandOutput(originals.original(argument))
+        return CommandOutput(await asyncio.to_thread(originals.original, argument))
     except KeyError as error:
         return Notice(str(error.args[0]), "warning")
 

@@ -148,8 +148,10 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     try:
         masks = controller.setup.masks
         suffix = path.suffix or ".md"
-        text = export_text(session.folded, session.sid, suffix, session.deferred, masks)
-        write_private(path, text)
+        text = await asyncio.to_thread(
+            export_text, session.folded, session.sid, suffix, session.deferred, masks
+        )
+        await asyncio.to_thread(write_private, path, text)
     except ValueError as error:
         return Notice(str(error), "warning")
     except FileExistsError:

@@ -134,7 +134,7 @@ def _is_message(entry: Entry) -> bool:
     """Return whether an entry is a prompt of the user or a final answer: what a user calls a message."""
     if isinstance(entry, Prompt):
         return bool(entry.texts)
-    return not entry.uses and bool(entry.fact.text.strip())
+    return not entry.calls and bool(entry.fact.text.strip())
 
 
 def _texts(entry: Entry) -> list[str]:

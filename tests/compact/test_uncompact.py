@@ -1,5 +1,7 @@
 """Undoing: which compaction, what it gives back, what it costs, and what is exempt from then on."""
 
+import sys
+
 import pytest
 from msgspec.structs import replace
 
@@ -48,6 +50,33 @@ def test_the_newest_in_force_is_undone_where_none_is_named():
     world.undo()
     assert undo_plan(world, "").id == first.id
     assert in_force(world.folded) == [first]
+
+
+def test_summaries_of_the_same_messages_are_listed_once_in_a_time_that_does_not_multiply():
+    world = World(judged=False)
+    for number in range(40):
+        world.call("bash", f"{number}", command=f"make part{number}")
+
+    def calls_to_list() -> int:
+        count = 0
+
+        def note(frame: object, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(note)
+        try:
+            listed = Evicted.all_of(world.folded)
+        finally:
+            sys.setprofile(None)
+        assert {each.by for each in listed} == {world.folded.compactions[-1].id}
+        return count
+
+    fold(world, 1, world.folded.last_seq)
+    once = calls_to_list()
+    for _ in range(5):
+        fold(world, 1, world.folded.last_seq)
+    assert calls_to_list() < 1.5 * once
 
 
 def test_what_left_is_listed_by_what_the_user_typed():

@@ -4,12 +4,13 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from pkgutil import resolve_name
 
 from ..codec import encode_fact, fact_from_json
 from ..errors import StoreError
-from ..facts import Opened, Reply, Result, User
+from ..facts import Fact, Opened, Reply, Result, User
 from ..folding import Folded, fold
 from ..load import LazyResults
 from ..messages import map_strings
@@ -46,12 +47,22 @@ def export_text(
     return text
 
 
+WRITTEN_CHARS = 1 << 20  # at once: while a text is encoded, no other thread runs
+
+
 def mask_session(folded: Folded, sid: str, masks: SecretMasks) -> Folded:
     """Return the session with the values of `masks` and every known form of a secret masked."""
-    return fold(
-        fact_from_json(map_strings(json.loads(encode_fact(fact, sid)), masks.all, keys=False))[0]
-        for fact in folded.facts
-    )
+    mask_short = lru_cache(4_096)(masks.all)  # names, models and paths are in most facts
+
+    def mask(text: str) -> str:
+        return mask_short(text) if len(text) < 200 else masks.all(text)
+
+    def masked(fact: Fact) -> Fact:
+        row = json.loads(encode_fact(fact, sid))
+        values = {name: value for name, value in row.items() if name not in ("kind", "sid", "ts")}
+        return fact_from_json(row | map_strings(values, mask, keys=False))[0]
+
+    return fold(map(masked, folded.facts))
 
 
 def write_private(path: Path, text: str) -> None:
@@ -62,7 +73,8 @@ def write_private(path: Path, text: str) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+            for start in range(0, len(text), WRITTEN_CHARS):
+                file.write(text[start : start + WRITTEN_CHARS])
     except BaseException:
         with suppress(OSError):
             path.unlink()

@@ -109,7 +109,7 @@ class Originals(Struct, frozen=True):
         try:
             if self.home is None:
                 raise NoSuchSession("this session has no transcript, so no other session can be recalled")
-            loaded = read_transcript(ProjectRecords(self.home).path_of(sid))
+            loaded = read_transcript(ProjectRecords(self.home).path_of(sid), defer=True)
         except StoreError as error:
             raise KeyError(str(error)) from error
         return replace(self, folded=fold(loaded.facts), lazy_results=loaded.lazy_results, sid=sid)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.sessions_command import run_sessions
+from agent.cli.verify_command import run_verify
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, start_makeroom
 from tests.tables import each_row
 from transcripts.codec import encode_fact
@@ -83,6 +84,19 @@ def test_one_is_shown_and_nothing_in_it_reaches_the_terminal_raw(
         assert code == 0
         assert "> question 0" in out and "[call] bash" in out and "[result r4]\nfile0.txt" in out
         assert "\x1b" not in out and "surroundings" not in out
+
+
+def test_work_that_takes_longer_than_a_second_is_announced(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    path = project / RECORDS_FOLDER / "20261121-093012-aaaa.jsonl"
+    with path.open("ab") as file:
+        file.write(b" " * 5_000_000 + b"\n")
+    for words in (("show", "20261121"), ("export", "name0", "-"), ("export", str(path), "-")):
+        assert run(capsys, project, *words)[2] == "converting 5.0 MB ...\n", words
+    assert run(capsys, project, "export", "name1", "-")[2] == ""
+    run_verify([], project)
+    assert capsys.readouterr().err == "verifying 20261121-093012-aaaa: 5.0 MB ...\n"
 
 
 def test_words_are_searched_for_in_all_of_them(capsys: pytest.CaptureFixture[str], project: Path) -> None:
