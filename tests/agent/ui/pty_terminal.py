@@ -77,6 +77,7 @@ class PtyTerminal:
             "TERM": "xterm-256color",
             "HOME": str(folder / "home"),
             "PATH": os.environ["PATH"],
+            "TMPDIR": os.environ["HOME"],  # of the run, which removes what a killed program leaves there
             "PYTHONPATH": str(ROOT),
             **environ,
         }

@@ -60,6 +60,7 @@ def environment(folder: Path, server: Server) -> dict[str, str]:
         "ANTHROPIC_BASE_URL": server.base_url,
         "ANTHROPIC_API_KEY": "sk-ant-test-0000",
         "HOME": str(folder.parent),
+        "TMPDIR": str(folder.parent),
         "LANG": "C.UTF-8",
         "COLORTERM": "truecolor",
     }
