@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
@@ -41,6 +42,7 @@ def run_forked(program: Callable[[], int], environ: dict[str, str]) -> NoReturn:
         gc.freeze()  # or a collection would copy all that the tests have loaded
         os.environ.clear()
         os.environ.update(environ)
+        tempfile.tempdir = None  # looked up again, in these variables
         warnings.simplefilter("ignore")
         sys.stdin = open(0)  # noqa: SIM115
         sys.stdout = open(1, "w")  # noqa: SIM115

@@ -313,7 +313,7 @@ def test_ctrl_r_searches_the_history_of_earlier_sessions(tmp_path):
 
 def test_ctrl_g_edits_in_the_editor(tmp_path):
     editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\nprintf " and edited" >> "$1"\n')
+    editor.write_text('#!/bin/sh\nprintf " and edited" >> "$1"; [ "$1" != "${1#"$TMPDIR"}" ]\n')
     editor.chmod(0o755)
     temporary = tmp_path / "tmp"
     temporary.mkdir()
