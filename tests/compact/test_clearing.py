@@ -4,6 +4,7 @@ import pytest
 
 from compact.block_tracker import tracker_of
 from compact.clearing import (
+    GAP,
     call_label,
     clear_candidates,
     ends_and_directives,
@@ -17,7 +18,9 @@ from compact.clearing import (
     preview_edit,
     shown_text,
     user_block_edit,
+    with_sentences,
 )
+from compact.directives import REQUEST
 from compact.identifiers import file_path_of
 from tests.narrowing import present
 from tests.tables import each_row
@@ -181,8 +184,21 @@ def test_of_a_long_text_of_the_user_the_sentences_that_direct_the_work_stay():
     plain = "The log says nothing of it. " * 100
     assert ends_and_directives(plain, 400, "r1.0") == head_and_tail(plain, 400, "r1.0")
     assert ends_and_directives(rule, 400, "r1.0") == rule
+    for beside in (plain + rule, f"{rule} {plain}"):  # the ends show it
+        assert ends_and_directives(beside, 400, "r1.0") == head_and_tail(beside, 400, "r1.0")
     many = " ".join(f"Never touch the table number {number}." for number in range(200))
     assert len(ends_and_directives(many, 400, "r1.0")) < 600
+
+
+def test_sentences_of_a_long_text_stay_in_place_and_are_taken_off_its_ends():
+    rule = "Before you run a migration, wait for my go-ahead."
+    text = f"{'The log says nothing of it. ' * 100}{rule} {'It went on for hours. ' * 100}"
+    begin, end = with_sentences(text, "r1.0", REQUEST, ends=400).split(f"{GAP}{rule}{GAP}")
+    end, _, note = end.partition(" [... ")
+    assert text.startswith(begin) and text.endswith(end)
+    assert 400 - 2 <= len(begin) + len(rule) + len(end) <= 400 + 30
+    assert note == f"{len(text) - len(begin) - len(rule) - len(end):,} " + note.partition(" ")[2]
+    assert with_sentences(text, "r1.0", REQUEST, head=8).startswith(f"The log says{GAP}{rule} [... ")
 
 
 def test_a_block_of_the_user_is_shown_by_head_and_tail_and_an_image_by_a_line():
