@@ -98,8 +98,8 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     if request.sandboxed and profile is not None and end.why in ("", "timeout"):
         refusal = runner.blocked_access(request, profile, spool, began, failed=bool(end.code))
     unreached = [f"[no connection: {why}; the host is allowed]" for why in runner.unreached_hosts(began)]
-    if profile is not None and request.sandboxed and end.code and refusal is None:
-        why = runner.unnamed_refusal(request, profile, spool)
+    if profile is not None and request.sandboxed and end.why in ("", "timeout") and refusal is None:
+        why = runner.unnamed_refusal(request, profile, spool, failed=bool(end.code))
         unreached += [f"[{why}]"] if why else []
     result = command_result(end, request.line, spool, context, limits)
     result = _with_lines(result, [*guarded, *unreached])

@@ -194,11 +194,13 @@ def test_what_the_agent_could_not_write_either_was_not_refused_by_the_sandbox(ru
         ("curl: CONNECT tunnel failed, response 403 for https://Files.Example/x", "files.example"),
         ("error: failed to lookup address information for index.example: Name or", "index.example"),
         ("connect: Network is unreachable", NO_HOST),
+        ("WARNING: Retrying after connection broken: Network is unreachable", NO_HOST),
     ],
 )
 def test_a_host_beyond_the_sandbox_is_recognised(run: SandboxedRun, output: str, host: str) -> None:
     refusal = found(run, output)
     assert refusal is not None and (refusal.action, refusal.target) == ("reach", host)
+    assert refusal.program != "WARNING"
 
 
 def test_what_the_proxy_refused_is_known_whatever_the_command_wrote(run: SandboxedRun) -> None:
@@ -301,7 +303,7 @@ def test_a_refused_connection_without_an_address_is_explained_by_the_servers_out
         assert f"{port}" in unnamed_refusal(failed)
         assert "localhost:" in unnamed_refusal(failed)
         assert f"{port}" not in unnamed_refusal(replace(failed, published=[port]))
-        assert unnamed_refusal(replace(failed, loopback=False)) == ""
+        assert unnamed_refusal(replace(failed, line="make", loopback=False)) == ""
         assert unnamed_refusal(replace(failed, output="no such file")) == ""
 
 
@@ -322,6 +324,38 @@ def test_a_silent_client_was_blocked_where_there_is_no_network(run: SandboxedRun
     assert find_blocked_access(replace(silent, loopback=True)) is None  # the proxy knows
     assert find_blocked_access(replace(silent, failed=False)) is None
     assert find_blocked_access(replace(silent, line="false")) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "output", "noted"),
+    [
+        ("npm i | tail -1", "npm error A complete log of this run can be found in: /tmp/x.log", True),
+        ("npm --silent ci; echo $?", "1", True),
+        ("npm i 2>/dev/null | tail -1", "", True),
+        ("pip install -q x 2>&1 | tail -1", "ERROR: No matching distribution found for x", True),
+        ("npm i | tail -1", "up to date in 2s", False),
+        ("git pull | tail -1", "Already up to date.", False),
+        ("npm test | tail -1", "1 failed", False),
+        ("grep -r curl . | tail -1", "a.sh: curl: error", False),
+    ],
+)
+def test_a_client_whose_exit_code_is_lost_is_explained_where_there_is_no_network(
+    run: SandboxedRun, line: str, output: str, noted: bool
+) -> None:
+    ended = replace(run, line=line, output=output, loopback=False, failed=False)
+    assert find_blocked_access(ended) is None
+    assert unnamed_refusal(ended).startswith("no network: ") == noted
+    assert unnamed_refusal(replace(ended, loopback=True)) == ""
+    is_client = "test" not in line and "grep" not in line
+    assert bool(unnamed_refusal(replace(ended, failed=True))) == is_client
+
+
+def test_a_client_that_prints_without_its_name_was_blocked_in_a_pipeline(run: SandboxedRun) -> None:
+    output = "802B:error:10080002:BIO routines:BIO_lookup_ex:Temporary failure in name resolution"
+    line = "openssl s_client -connect files.example:443 </dev/null 2>&1 | head -1"
+    piped = replace(run, line=line, output=output, failed=False)
+    assert str(find_blocked_access(piped)).startswith("blocked: reach ")
+    assert find_blocked_access(replace(piped, line="cat server.log | head -1")) is None
 
 
 def test_our_own_files_are_no_reason_to_ask(run: SandboxedRun) -> None:

@@ -284,9 +284,12 @@ class CommandRunner:
             replace(run, hosts=hosts, unreached=unreached, failed=failed)
         )
 
-    def unnamed_refusal(self, request: CommandRequest, profile: SandboxProfile, spool: Spool) -> str:
-        """Return the reason why a failed command may have been refused a connection that it does not name."""
-        return tools.sandbox.unnamed_refusal(self._finished_run(request, profile, spool))
+    def unnamed_refusal(
+        self, request: CommandRequest, profile: SandboxProfile, spool: Spool, *, failed: bool
+    ) -> str:
+        """Return the reason why a command may have been refused a connection that it does not name."""
+        run = self._finished_run(request, profile, spool)
+        return tools.sandbox.unnamed_refusal(replace(run, failed=failed))
 
     def _finished_run(
         self, request: CommandRequest, profile: SandboxProfile, spool: Spool

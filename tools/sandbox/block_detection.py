@@ -32,6 +32,10 @@ MAX_SCANNED_LINE_CHARS = 2_000
 _LINES_BEFORE = 4
 _LINES_AFTER = 3  # after a message without a path, which may contain the path
 NO_HOST = "the network"  # the target if the message names no host
+_NO_NETWORK = (
+    "no network: the sandbox of this system blocks every connection, also to localhost. If the command needs"
+    " one, run it again with nothing that hides its exit code and its errors, so that the user can allow it"
+)
 _KERNEL_PLACES = tuple(map(Path, ("/dev", "/proc", "/sys")))  # not accessible outside the sandbox either
 
 _REFUSED = lazy_pattern(
@@ -54,7 +58,7 @@ _PLACE_ON_THE_WEB = lazy_pattern(r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*",
 _PROGRAM = lazy_pattern(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
 _PLAIN_WORD = lazy_pattern(r"[\w.+-]+")
 _NO_PROGRAMS = lazy_pattern(
-    r"[\w.]*(?:Error|Exception)|E[A-Z]+|[EWN]|error|fatal|warning|ERROR|Errno", re.ASCII
+    r"[\w.]*(?:Error|Exception)|E[A-Z]+|[EWN]|error|fatal|warning|ERROR|WARNING|Errno", re.ASCII
 )
 _COMMAND_WORD = lazy_pattern(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
 _QUOTED_WORD = lazy_pattern(r"'[^']*'|\"[^\"`$\\]*\"")
@@ -82,6 +86,19 @@ _NAMED_HOST = lazy_pattern(
 )
 # A client whose exit code is lost, so that it fails without a word: `curl -s localhost:3000 | jq .`.
 _PIPED_CLIENT = lazy_pattern(r"(?:^|[\s(])(?:curl|wget|https?)\s[^|;&\n]*\|")
+# Commands that connect to a server, and what they print when they could not.
+_AT_START = r"(?:^|[;&|(\n])\s*(?:\w+=\S*\s+)*(?:[^\s;&|]*/)?"
+_CLIENT = lazy_pattern(
+    rf"{_AT_START}(?:curl|wget|npx|(?:npm|pnpm|yarn)\s+(?:-\S+\s+)*(?:i|install|ci|add|update|view|outdated|audit"
+    r"|create|init|exec|dlx)|(?:python[\d.]*\s+-m\s+)?pip[\d.]*\s+(?:install|download|index|wheel)"
+    r"|uv\s+(?:pip|add|sync|lock)|cargo\s+(?:add|fetch|install|search|update)|go\s+(?:get|install|mod)"
+    r"|gem\s+install|composer\s+\w+|git\s+(?:-\S+\s+)*(?:clone|fetch|pull|push|ls-remote))(?=[\s|;&)]|$)"
+)
+_SAYS_FAILED = lazy_pattern(
+    r"\berror\b|\berr!|\bfailed\b|\bfatal\b|could not|cannot|^\s*[1-9]\d{0,2}\s*$", re.IGNORECASE
+)
+# Clients that print what they received, and their errors without a name.
+_UNNAMED_CLIENT = lazy_pattern(rf"{_AT_START}(?:openssl\s+s_client|nc|ncat|netcat|telnet|socat)\s")
 _LOCAL_HOST = lazy_pattern(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
 
 
@@ -117,7 +134,13 @@ def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
     last_lines = [line for line in lines if line.strip()][-4:]
     if not run.failed:
         words = set(_PLAIN_WORD.findall(run.line))
-        lines = [line if _is_message_of(run.line, words, line.strip()) else "" for line in lines]
+        is_client = _UNNAMED_CLIENT.search(run.line) is not None
+        lines = [
+            line
+            if _is_message_of(run.line, words, line.strip()) or (is_client and _UNREACHED.search(line))
+            else ""
+            for line in lines
+        ]
     found = _refused_service(run, lines) or _refused_path(run, lines)
     if found is None or (found.action == "read" and Path(found.target).name not in run.line):
         found = _refused_host(run, lines) or found  # many programs continue without their settings files
@@ -125,8 +148,12 @@ def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
 
 
 def unnamed_refusal(run: SandboxedRun) -> str:
-    """Return the reason why a failed command may have been refused a connection that it does not name."""
-    if not run.loopback:
+    """Return the reason why a command may have been refused a connection that it does not name."""
+    if not run.loopback and _CLIENT.search(run.line) is not None:
+        lines = list(filter(str.strip, run.output[-MAX_SCANNED_CHARS:].splitlines()))
+        may_have_failed = run.failed or not lines or any(map(_SAYS_FAILED.search, lines))
+        return _NO_NETWORK if may_have_failed else ""
+    if not (run.failed and run.loopback):
         return ""
     found = possible_ports(run.output[-MAX_SCANNED_CHARS:].splitlines())
     ports = [port for port in found if port not in run.published]
