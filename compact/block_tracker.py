@@ -32,11 +32,7 @@ from .prices import Prices
 MAX_SOURCES = 30  # newest texts of a file, searched for the old text of an edit
 COVERED_CALLS = 1_200  # the newest calls, whose covered texts may be put back in a resumed session
 REREAD_CALL_TOKENS = 750.0  # the price of a repeated call: 150 of output at five times the price of input
-_EARLY_CELLS = {
-    Cell.READ: Cell.READ_BEFORE_EDITS,
-    Cell.OUTPUT: Cell.OUTPUT_BEFORE_EDITS,
-}
-_SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_PART, Cell.READ_EDITED, Cell.PUT_BACK})
+_SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_PART, Cell.READ_EDITED})
 
 
 class TrackedBlock(Struct, eq=False):
@@ -157,23 +153,17 @@ class BlockTracker(Struct):
         following = curves.following
         for block in self.shown(folded):
             age = min(self.calls - block.touched, OLDEST_AGE)
-            cell = self._cell_now(block.cell)
             group = GROUPS[block.cell]
-            self.references[group].expected += steps * following.references[cell][age] * block.tokens
-            self.edits[group].expected += steps * following.edits[cell][age] * block.tokens
+            self.references[group].expected += steps * following.references[block.cell][age] * block.tokens
+            self.edits[group].expected += steps * following.edits[block.cell][age] * block.tokens
 
     def rates(self, curves: Curves, cell: Cell) -> list[float]:
         """Return the rates of a cell by age, scaled to this session; an edit counts EDIT_WEIGHT."""
         group = GROUPS[cell]
         references = self.references[group].scale
         edits = EDIT_WEIGHT * self.edits[group].scale
-        now = self._cell_now(cell)
-        both = zip(curves.references[now], curves.edits[now], strict=True)
+        both = zip(curves.references[cell], curves.edits[cell], strict=True)
         return [references * reference + edits * edit for reference, edit in both]
-
-    def _cell_now(self, cell: Cell) -> Cell:
-        """Return the cell whose rates apply now; there are others before the first edit of a session."""
-        return cell if self.edited else _EARLY_CELLS.get(cell, cell)
 
     def _add_exchange(self, folded: Folded, exchange: Exchange) -> None:
         self.calls += 1
@@ -269,7 +259,7 @@ class BlockTracker(Struct):
         put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
         if gain < MIN_CLEARED_TOKENS or is_placeholder(text):
             return
-        cell = _cell_of(touch.kind, result)
+        cell = Cell.READ if touch.kind == "reads" else Cell.OUTPUT
         lines = touch.lines if cell is Cell.READ else (0, 0)
         block = self._result_block(result, gain, cell, path=touch.path, lines=lines)
         self._track(block, touch.files)
@@ -421,12 +411,6 @@ def _tokens_at(tokens: Sequence[int], index: int) -> int:
     return tokens[index] if index < len(tokens) else 0
 
 
-def _cell_of(kind: ToolKind, result: Result) -> Cell:
-    """Return the first cell of a new result."""
-    output = Cell.PUT_BACK if _files_put_back(result.content) else Cell.OUTPUT
-    return Cell.READ if kind == "reads" else output
-
-
 def _note_put_back(
     known: dict[str, list[tuple[int, int, str]]], content: Sequence[Block], seq: int, field: str
 ) -> set[str]:
@@ -458,7 +442,7 @@ def _cell_after(block: TrackedBlock, kind: ToolKind, lines: tuple[int, int]) -> 
     first, last = block.lines
     begin, end = lines
     shared = min(last, end) - max(first, begin) + 1
-    if block.cell in (Cell.READ_EDITED, Cell.PUT_BACK) or not last or 2 * shared >= last - first + 1:
+    if block.cell is Cell.READ_EDITED or not last or 2 * shared >= last - first + 1:
         return Cell.READ_AGAIN
     return Cell.READ_PART
 

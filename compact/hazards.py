@@ -72,38 +72,29 @@ MAX_SCALE = 3.0
 class Cell(IntEnum):
     """The kinds of blocks that the tables distinguish."""
 
-    READ_BEFORE_EDITS = 0  # nothing was edited yet in the session
-    READ = 1
-    READ_EDITED = 2  # its file was edited since
-    READ_PART = 3  # another part of its file was read since
-    READ_AGAIN = 4  # its file was edited, or most of its lines were shown, and it was read again since
-    OUTPUT_BEFORE_EDITS = 5
-    OUTPUT = 6  # of commands, searches and all other tools
-    OWN = 7  # the model's own new text
-    PUT_BACK = 8  # output with cleared text that was shown again; references as in 7 sessions
+    READ = 0
+    READ_EDITED = 1  # its file was edited since
+    READ_PART = 2  # another part of its file was read since
+    READ_AGAIN = 3  # its file was edited, or most of its lines were shown, and it was read again since
+    OUTPUT = 4  # of commands, searches and all other tools
+    OWN = 5  # the model's own new text
 
 
 REFERENCE_RATES: Mapping[Cell, tuple[float, ...]] = {
-    Cell.READ_BEFORE_EDITS: (147, 42, 14, 14, 14, 0),
     Cell.READ: (281, 44, 12, 8.8, 6.2, 0.8),
     Cell.READ_EDITED: (65, 5, 2.4, 2.9, 0.7, 0),
     Cell.READ_PART: (112, 9, 7, 6, 1.7, 0.6),
     Cell.READ_AGAIN: (16, 3, 1.1, 1, 0.5, 0.3),
-    Cell.OUTPUT_BEFORE_EDITS: (198, 74, 53, 12, 2.7, 3.6),
     Cell.OUTPUT: (101, 19, 9, 5, 2, 0.6),
     Cell.OWN: (0, 0, 0, 0, 0, 0),
-    Cell.PUT_BACK: (11, 1.5, 1.5, 0.5, 0.2, 0),
 }
 EDIT_RATES: Mapping[Cell, tuple[float, ...]] = {
-    Cell.READ_BEFORE_EDITS: (7, 3, 1, 1.5, 0, 0),
     Cell.READ: (67, 7, 2.3, 1.2, 0.6, 0.1),
     Cell.READ_EDITED: (25, 0.2, 0.8, 0.4, 0.1, 0),
     Cell.READ_PART: (14, 1.5, 0.5, 0.5, 0.1, 0),
     Cell.READ_AGAIN: (4.5, 0.4, 0.1, 0.1, 0, 0),
-    Cell.OUTPUT_BEFORE_EDITS: (0, 0, 0, 0, 0, 0),
     Cell.OUTPUT: (9, 2, 0.8, 0.2, 0, 0),
     Cell.OWN: (21, 9, 6, 2.5, 0.6, 0.1),
-    Cell.PUT_BACK: (9, 2, 0.8, 0.2, 0, 0),  # that of output: none was seen
 }
 
 
@@ -117,7 +108,7 @@ class Group(IntEnum):
 
 GROUPS: Mapping[Cell, Group] = {
     **dict.fromkeys(Cell, Group.READS),
-    **dict.fromkeys((Cell.OUTPUT_BEFORE_EDITS, Cell.OUTPUT, Cell.PUT_BACK), Group.OUTPUTS),
+    Cell.OUTPUT: Group.OUTPUTS,
     Cell.OWN: Group.OWN,
 }
 

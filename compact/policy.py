@@ -25,7 +25,7 @@ from .situation import Situation
 from .uncompact import Exemptions, Growth, exemptions, growth_since_compaction
 
 PAYBACK_SHARE = 0.25  # of the calls since the last batch, within which the next one has to pay for itself
-MAX_STAKE = 0.05  # of the cost of the session so far, that the rewrite of one batch may cost
+MAX_STAKE = 0.04  # of the cost of the session so far, that the rewrite of one batch may cost
 MIN_BATCH_SHARE = 0.02  # of the window, that a batch frees, if that is less than batch_min_tokens
 # Of the trigger: if a forced batch leaves more, blocks that are likelier needed go too.
 MAX_FORCED_SHARE = 0.75
@@ -125,7 +125,9 @@ def _pays(situation: Situation, blocks: Sequence[TrackedBlock], freed: int) -> b
     calls = _growth(situation).calls
     left = view.tokens - freed - (_dropped_thinking(situation, blocks[0].seq) if blocks else 0)
     cost = max(0, left) * (prices.write - prices.read)
-    spent = max(prices.plain(folded.usage), situation.tokens)  # some servers report no usage
+    spent = prices.plain(folded.usage)
+    if spent < situation.tokens:  # some servers report no usage
+        spent = situation.tokens * (1 + prices.read * folded.conversation.reply_count / 2)
     if situation.scaled(round(cost)) > MAX_STAKE * spent:
         return False
     return PAYBACK_SHARE * calls * freed * prices.read >= cost

@@ -209,8 +209,7 @@ def _texts_of(
     """
     fact = whole(folded.fact_at(block.seq))
     if isinstance(fact, Result):
-        shows_file = block.cell not in (Cell.OUTPUT, Cell.OUTPUT_BEFORE_EDITS, Cell.PUT_BACK)
-        return [_text_read(fact, block)] if shows_file else []
+        return [_text_read(fact, block)] if block.cell is not Cell.OUTPUT else []
     use = fact.blocks[block.index] if isinstance(fact, Reply) else None
     value = use.input.get(block.field) if isinstance(use, ToolUseBlock) else None
     result = _result_of(folded, block)

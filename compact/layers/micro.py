@@ -21,7 +21,6 @@ from transcripts import Clear, Fold, TextBlock
 
 MIN_FOLD_TOKENS = 4_000  # that the summaries free
 MIN_FOLD_SHARE = 0.1  # of the window, that they free in a small one
-FOLD_PAYBACK_CALLS = 10  # within which they have to pay for their own tokens
 RUN_SUMMARIZED = "[summarized: r{first}-r{last}. The summary at the beginning covers it. recall shows it.]"
 
 
@@ -45,12 +44,11 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
 
 
 def _folds_of(situation: Situation, settled: SettledRuns) -> tuple[Fold, ...]:
-    """Return the summaries of the settled runs, if they pay for their own tokens; else ().
+    """Return the summaries of the settled runs, if they free enough; else ().
 
     The messages after them are written to the cache again for the batch in any case.
     """
     folded = situation.folded
-    prices = situation.prices
     least = max(1, situation.unscaled(min(MIN_FOLD_TOKENS, int(MIN_FOLD_SHARE * situation.window.size))))
     if settled.tokens - sum(fold.tokens for fold in folded.edits.folds) < least:
         return ()
@@ -58,10 +56,8 @@ def _folds_of(situation: Situation, settled: SettledRuns) -> tuple[Fold, ...]:
     summary = fold_before(situation, limits, settled.recent).fold
     first, *others = settled.runs
     folds = (replace(summary, last=first.last), *(_named(situation, run) for run in others))
-    tokens = sum(fold.tokens for fold in folds)
-    freed = settled.tokens - tokens
-    pays = freed * prices.read * FOLD_PAYBACK_CALLS >= tokens * (prices.write - prices.read)
-    return folds if freed >= least and pays else ()
+    freed = settled.tokens - sum(fold.tokens for fold in folds)
+    return folds if freed >= least else ()
 
 
 def _named(situation: Situation, run: Run) -> Fold:

@@ -3,7 +3,6 @@
 from msgspec.structs import replace
 
 from compact.block_tracker import tracker_of
-from compact.hazards import Cell
 from compact.restoring import FileTouch, PutBackRules
 from tests.tables import each_row
 from transcripts.data_tags import injected
@@ -209,7 +208,9 @@ def test_calls_of_one_reply_do_not_bring_it_twice():
 
 
 def test_it_does_not_come_where_carrying_it_costs_more_than_a_read():
-    assert back(session(), touch(prompt=500)) == []
+    edited = session(SMALL, ("edit", "updated", {"file_path": "src/a.py", "old_string": "x"}))
+    assert len(back(edited)) == 1
+    assert back(edited, touch(prompt=500)) == []
 
 
 def test_an_edit_that_failed_has_the_lines_it_needed_whatever_that_costs():
@@ -314,14 +315,6 @@ def test_what_is_in_an_earlier_prompt_or_in_a_result_is_not_put_back_while_it_is
 def test_of_a_large_text_a_prompt_restores_the_lines_that_it_names():
     (said,) = back(session(LARGE), prompt("change function_199 in src/a.py"))
     assert "def function_199(" in said and "def function_10(" not in said
-
-
-def test_output_with_text_that_was_put_back_has_a_cell_of_its_own_until_its_file_is_read_or_edited():
-    world = session()
-    world.call("grep", (TextBlock("7"), *map(TextBlock, back(world))), pattern="small_6", path="x")
-    assert tracker_of(world.folded).blocks[-1].cell is Cell.PUT_BACK
-    world.call("edit", "done", file_path="src/a.py", old_string="a", new_string="b")
-    assert tracker_of(world.folded).blocks[-1].cell is Cell.READ_EDITED
 
 
 def test_of_what_a_summary_covers_only_the_texts_of_the_newest_calls_are_known_after_a_session_was_resumed(
