@@ -78,6 +78,12 @@ SECRETS: dict[str, tuple[str, str]] = {
         ("MYSTERY", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9v", ""),
         ("DJANGO_SEED", "q8w7e6r5t4y3u2i1", ""),
         ("STRIPE_API_V2", "x1Y2z3x1Y2z3x1Y2", ""),
+        # Names of few ordinary words, and keys that are shorter than those of services.
+        ("RAILS_MASTER", "8f3a9c1e7b5d2f4a" + "6c8e0b1d3f5a7c9e", ""),
+        ("LDAP_BIND", "S3rv1ceBind" + "!pw", ""),
+        ("PROD_DB", "k8Jq2mZx" + "91Lp", ""),
+        ("GRAFANA_ADMIN", "gr4f4n4-" + "Adm1n", ""),
+        ("JENKINS", "11a2b3c4d5e6" + "f7a8b9c0d1e2f3", ""),
     )
 }
 # Withheld from commands, but no value to look for: it is a word, a place, a placeholder, or too short.
@@ -98,6 +104,9 @@ WITHHELD: tuple[tuple[str, str], ...] = (
     ("GOOGLE_APPLICATION_CREDENTIALS", "/home/me/.config/gcloud/key-1a2B3c.json"),
     ("AWS_PROFILE", "prod-admin-01"),
     ("aws_region", "eu-central-1"),
+    ("UNLOCK_CODE", "A9X2-77QZ" + "-11PK"),
+    ("DIRENV_DIFF", "eJzsvWmT27iSNfxXFPr"),
+    ("MINIO_ROOT", "r00tpw99"),
 )
 # What shells, desktops, CI systems and programs usually set, none of it secret.
 _EVERYDAY: tuple[tuple[str, str], ...] = tuple(
@@ -223,7 +232,7 @@ INNOCENT: tuple[tuple[str, str], ...] = (
     ("MAKEROOM_MAX_TOKENS", "32000"),
     ("GIT_AUTHOR_NAME", "Ada Lovelace 1815"),
     ("GIT_AUTHOR_EMAIL", "ada1815@example.org"),
-    ("MONKEY", "a1B2c3D4e5F6g7"),
+    ("MONKEY", "curious-george-1941"),
     ("GIT_CONFIG_KEY_4", "http.https://example.org/x1y2z3.extraHeader"),
     ("KEYBOARD", "us-altgr-intl-2"),
     ("KEYMAP", "de-latin1-nodeadkeys"),
@@ -242,5 +251,24 @@ INNOCENT: tuple[tuple[str, str], ...] = (
     ("DATABASE_URL", "postgres://postgres:postgres@localhost:5432/test"),
     ("npm_config_registry", "https://registry.example.org/@me/2Fast"),
     ("LS_COLORS", "*.sig=00;32:*.pass=01"),
+    ("GPG_KEY", "E3FF2839C048B25C084DEBE9B26995E310250568"),
+    ("WT_SESSION", "7bd4b2c3-1f2e-4a5b-9c6d-0e1f2a3b4c5d"),
+    ("CUDA_VISIBLE_DEVICES", "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"),
+    ("NEXT_PUBLIC_MAP", "aB3dE5fG7hJ9"),
+    ("VERCEL_DEPLOYMENT_ID", "dpl_7Gw5ZMBpQA8h9GF832KGp7nwbuh3"),
+    ("RENDER_INSTANCE", "srv-c8k2m9qp1dv3f7-abcde"),
+    ("CI_RUNNER_VERSION", "17.0.0~pre.88.g761ae5dd"),
+    ("GIT_DESCRIBE", "v2.45.1-123-g66030fa033"),
+    ("IMAGE_DIGEST", "sha256:8f3a9c1e7b5d2f4a6c8e0b1d3f5a7c9e8f3a9c1e7b5d2f4a6c8e0b1d3f5a7c9e"),
+    ("DEVICE", "iPhone15Pro2"),
+    ("GPU", "RTX4090Ti-24GB"),
+    ("MODEL", "Qwen2.5-Coder-7B-Instruct-Q4_K_M"),
+    ("DB_ENCRYPTION", "aes-256-gcm"),
+    ("SSL_CIPHER", "TLS_AES_256_GCM_SHA384"),
+    ("K8S_MASTER", "ip-10-0-3-122.ec2.internal"),
+    ("KEYCLOAK_ADMIN", "ada1815@example.org"),
+    ("DB_LOGIN", "svc_app01"),
+    ("HTTP_CLIENT", "okhttp3"),
+    ("SOCKET_RENDER", "/private/tmp/com.apple.launchd.uXq8zM4nLk/Render"),
     *_EVERYDAY,
 )

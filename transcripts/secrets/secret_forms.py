@@ -43,10 +43,17 @@ _LIKELY_NAME = (
 # Names of services, and of things that are secret if the value looks random.
 _DOUBTFUL_NAME = (
     rf"{_BEGIN}(?:API|SID|SEED|HMAC|OTP|PIN|SESSION|LICENSE)$"
-    r"|^(?:ADYEN|AIRTABLE|ALGOLIA|AUTH0|BRAINTREE|BUGSNAG|CLOUDFLARE|CODECOV|DATADOG|DD|DIGITALOCEAN|FASTLY|HCLOUD"
-    r"|HEROKU|HONEYCOMB|HUBSPOT|INTERCOM|LINEAR|LINODE|MAILCHIMP|MAILGUN|MIXPANEL|NEW_?RELIC|NOTION|NPM|OKTA"
+    r"|^(?:ADYEN|AIRTABLE|ALGOLIA|AUTH0|BRAINTREE|BUGSNAG|CLOUDFLARE|CODECOV|DATADOG|DD|DIGITALOCEAN|DOCKER_?HUB"
+    r"|FASTLY|GITEA|GITLAB|GRAFANA|HCLOUD|HEROKU|HONEYCOMB|HUBSPOT|INTERCOM|JENKINS|JIRA|LINEAR|LINODE|MAILCHIMP"
+    r"|MAILGUN|MIXPANEL|NEW_?RELIC|NOTION|NPM|OKTA"
     r"|OPSGENIE|PAGERDUTY|PAYPAL|PLAID|POSTMARK|PYPI|ROLLBAR|SEGMENT|SENDGRID|SENTRY|SHOPIFY|SNYK|SONAR|SQUARE"
     r"|STRIPE|SUPABASE|TELEGRAM|TWILIO|ZENDESK)(?:_(?:API|APP|BOT|LIVE|PROD|TEST|SID|V\d))*$"
+)
+# Names of things that only a few may do or read: secret if the value is opaque.
+_WEAK_NAME = (
+    rf"{_BEGIN}(?:ACCESS|ADMIN|BIND|CIPHER|CLIENT|CRYPTO?|ENCRYPT(?:ION)?|HASHIDS?|HOOK|LOGIN|MASTER|NEXT_?AUTH"
+    r"|PRIVATE|PSK|RCON|ROOT|SIGN|SIGNATURE|SIGNER|UNLOCK|UNSEAL|VAULT|WALLET|WPA"
+    r"|(?:ACTIVATION|BACKUP|INVITE|PAIRING|UNLOCK)_?CODE)S?(?:_?\d+)?$"
 )
 # Names of facts about a secret: its location, its kind, a limit.
 _NO_SECRET_NAME = (
@@ -54,6 +61,7 @@ _NO_SECRET_NAME = (
     r"|(?<!ACCESS_KEY_)ID|TYPE|KIND|MODE|METHOD|ALGORITHM|SCOPE|SCOPES|DOMAIN|PREFIX|TTL|EXPIRY|EXPIRES|AGE"
     r"|TIMEOUT|LENGTH|SIZE|COUNT|LIMIT|BUDGET|ENABLED|DISABLED|REQUIRED|HELPER|COMMAND|PROVIDER|PARALLELISM)$"
     rf"|{_BEGIN}(?:MAX|MIN|NUM|COUNT|BUDGET)\w*TOKENS?{_END}|{_BEGIN}PUBLI(?:C|SHABLE)_?KEY|^GIT_CONFIG_KEY_"
+    r"|^GPG_KEYS?$|^(?:WT_SESSION|STARSHIP_SESSION_KEY)$"  # fingerprints, and ids of terminals
 )
 # A password within a value: of a login module, a connection string, an option or the query of a URL.
 _HELD_PASSWORD = (
@@ -61,13 +69,17 @@ _HELD_PASSWORD = (
     r"(?:[ \t]{0,3}=|[\"'][ \t]{0,3}:)[ \t]{0,3}[\"']?([^\s\"';&,]+)"
 )
 MIN_ENTROPY_CHARS = 24  # of a value that is secret whatever its name
+MIN_DISORDER_CHARS = 10  # of one in which no four letters follow each other
+# What browsers get from a build is no secret.
+_SHIPPED_NAME = r"^(?:EXPO_PUBLIC|GATSBY|NEXT_PUBLIC|NUXT_PUBLIC|PUBLIC|REACT_APP|VITE|VUE_APP)_"
 # The URL itself is the secret.
 _WEBHOOK_NAME = rf"{_BEGIN}WEBHOOKS?(?:_?(?:\d+|UR[IL]|ENDPOINT|ADDRESS))*$"
 _SECRET_HEADER = (
     r"(?:^|[\n,])[ \t]*[\w-]*(?:auth|key|token|secret|cookie|pass|sign)[\w-]*[ \t]*[:=][ \t]*([^\n,]+)"
 )
 # Variables of services that give access to the user's account, secret or not, and credential files.
-_WITHHELD_NAME = r"^(?:ANTHROPIC|AWS|AZURE|OPENAI)_|^PGPASSFILE$"
+# DIRENV_DIFF encodes all variables that direnv has set.
+_WITHHELD_NAME = r"^(?:ANTHROPIC|AWS|AZURE|OPENAI)_|^PGPASSFILE$|^DIRENV_DIFF$"
 _SWITCHES = frozenset(["0", "1", "true", "false", "yes", "no", "on", "off", "none", "null", "auto"])
 
 # The beginning of a word, also after an escaped newline or tab, as in JSON and logs.
@@ -240,8 +252,11 @@ def is_secret(name: str, value: str = "") -> bool:
         return True
     if _is_named(_NO_SECRET_NAME, name):
         return False
-    if _is_named(_SURE_NAME, name) or _is_key(value):
+    is_shipped = _is_named(_SHIPPED_NAME, name)
+    if _is_named(_SURE_NAME, name) or _is_key(value) or (_is_disordered(value) and not is_shipped):
         return True
+    if _is_named(_WEAK_NAME, name):
+        return _is_opaque(value)
     if _is_named(_DOUBTFUL_NAME, name):
         return looks_random(value) and ":" not in value and not is_plain_path(value)
     return _is_named(_LIKELY_NAME, name) and not is_plain_path(value)
@@ -320,6 +335,7 @@ def _parts(name: str, value: str) -> Iterator[str]:
 
 def _is_key(value: str) -> bool:
     """Return whether a value has the entropy of a key: letters of both cases and digits in disorder."""
+    value = re.sub(_UUID, "", value)  # an id, such as that of a graphics card
     if (
         len(value) < MIN_ENTROPY_CHARS
         or not re.fullmatch(r"[A-Za-z0-9+/_-]+={0,2}", value)
@@ -330,6 +346,30 @@ def _is_key(value: str) -> bool:
         len(re.findall(kind, value)) for kind in ("[A-Z]", "[a-z]", r"\d", r"[A-Za-z](?=\d)|\d(?=[A-Za-z])")
     ]
     return min(counts) >= 3 and not re.match(r"sha\d+-", value)
+
+
+def _is_disordered(value: str) -> bool:
+    """Return whether a value is a short key: letters of both cases and digits that change all the time."""
+    if len(value) < MIN_DISORDER_CHARS or not re.fullmatch(r"[A-Za-z0-9+/_.-]+={0,2}", value):
+        return False
+    stretch = max(re.findall(r"[A-Za-z0-9]+", value), key=len, default="")
+    counts = (len(re.findall(kind, stretch)) for kind in ("[A-Z]", "[a-z]", r"\d"))
+    changes = re.findall(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])", stretch)
+    is_mixed = min(counts) >= 2 and len(changes) >= 4
+    if not is_mixed or len(stretch) < MIN_DISORDER_CHARS or re.search("[A-Za-z]{5}", stretch):
+        return False
+    return not is_plain_path(value) and re.match(r"sha\d+-", value) is None
+
+
+def _is_opaque(value: str) -> bool:
+    """Return whether a value is one word that is not made of words, numbers and versions."""
+    if not 8 <= len(value) <= 128 or re.search(r"[\s/:,=<>(){}\[\]|&;\\]|\$\{", value.rstrip("=")):
+        return False
+    if re.fullmatch(r"[^@]+@[\w-]+(?:\.[\w-]+)+", value):  # an address
+        return False
+    parts = re.split(r"[-_.+]", value)
+    ordinary = r"v?\d*|[A-Za-z]+\d{0,4}|\d+[A-Za-z]{1,2}|x86|x64"
+    return any(not re.fullmatch(ordinary, part) for part in parts) and not is_placeholder(value)
 
 
 def could_be_masked(text: str) -> bool:
