@@ -178,8 +178,9 @@ def results_read(folded: Folded) -> Iterator[int]:
             continue
         if calls > FADED_CALLS and folded.edits.covering(entry.seq) is not None:
             return
-        yield from (result.seq for result in entry.results.values())
-        calls += len(entry.uses)
+        for result in entry.answers:  # without making dicts: this runs before each plan
+            yield result.seq
+        calls += len(entry.calls)
 
 
 def _accounted(folded: Folded, entries: Sequence[Entry]) -> Iterator[tuple[EntryAccount, bool]]:

@@ -1,5 +1,7 @@
 """The local summary: what it takes from the entries, how it ranks them, and what fits in its limit."""
 
+import sys
+
 import pytest
 from msgspec import structs
 
@@ -195,7 +197,16 @@ def test_a_summary_reads_the_results_that_are_not_faded_and_accounts_again_for_t
     for number in range(building.FADED_CALLS + 3):
         whole.call("bash", f"result of handle_{number}", command="make")
     folded = fold([*whole.facts, Compacted(9_999, 0.0, "summary", "auto", (whole_fold(whole.folded),))])
+    calls = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(note)
     read = set(results_read(folded))
+    sys.setprofile(None)
+    assert calls < 1.5 * len(folded.entries), "it is read before each plan of a resumed session"
     results = {fact.seq: fact for fact in folded.facts if isinstance(fact, Result)}
     oldest = sorted(results)[:2]
     assert results.keys() - read == set(oldest)
