@@ -48,7 +48,11 @@ _PLAIN_OMISSION = lazy_pattern(
     r"code|file|functions?|methods?|class(?:es)?|implementation|module|body|contents?|logic|script|component|document"
     r"|page|query|fields|cases|imports|tests|table|list|styles|routes|section|config(?:uration)?)"
     r"|(?:keep |leave )the rest|(?:the )?rest of (?:the )?\w+(?= ?(?:\.{3}|…))|(?:and so on|etc)\b(?=[ .…]*$)"
-    r"|more (?:code|methods|functions|imports|lines|fields|cases|tests)|unchanged|no changes?"
+    r"|more (?:code|methods|functions|imports|lines|fields|cases|tests)|unchanged|no (?:other )?changes?"
+    r"|(?:keep |leave )?everything else|(?:all )?(?:the )?other (?:\w+ ){0,2}\w+(?= ?(?:\.{3}|…))"
+    r"|(?:implementation|body|logic|contents?|functions?|methods?) unchanged|continue with existing \w+"
+    r"|(?:the )?rest of (?:the )?(?:css|html|javascript|markup|template|styles)|as before|all other code"
+    r"|previous contents?(?: continues?)?"
     r"|same as (?:before|above|(?:the )?original)|code(?= )|omitted|truncated|snip(?:ped)?|\.{3}|…"
     r")(?: (?:goes|is|are|stays?|remains?|kept|here|below|above|unchanged|omitted|the same|as (?:is|before)"
     r"|for brevity))*[ .…:\])>\"'-]*(?:\*/\}?|-->)?[ \t]*$"
@@ -58,6 +62,25 @@ _PLAIN_OMISSION = lazy_pattern(
     r"|^[ \t]*+(?:#|//|/\*|--)[ \t]*+(?:и так далее|остальн\w+ (?:код|част)|el resto del|le reste d|o resto d"
     r"|der rest (?:de[sr]|bleibt)|残りの|既存の|나머지|기존 코드)[^\n]{0,60}$",
     re.IGNORECASE | re.MULTILINE,
+)
+# A line that is a comment of another language, or a string of a notebook's cell with a comment. `words` are
+# matched as a comment of a single sign.
+_OTHER_COMMENT = lazy_pattern(
+    r"^[ \t]*+(?:\"(?:source|text)\": \[)?\"?[ \t]*+"
+    r"(?:\#{2,6}|\#[|=\[]?|/{3,4}!?|//!?|/\*[*!]?|/\+|\*(?=[ ])|<!--|<\#|---|--(?:\[\[)?|;{1,4}+|\(;|%{1,3}+"
+    r"|\{/\*|\{\{(?:!--|/\*)|\{\#|\{-|<%(?:--|\#)|\(\*|!|dnl\b|@\*|::|\.\.(?=[ ])"
+    r"|\.\\\"|\\(?=[ ])|NB\.|C(?=[ ]))"
+    r"(?=[^\n]{0,120}?(?:\.\.\.|…|unchanged|exist|rest|remain|other|same|omit|keep|more |etc|code|before"
+    r"|previous|original|change))[ \t]*+(?P<words>[^\n]{2,120}?)[ \t]*"
+    r"(?:\*+/\}{0,2}|\+/|\#>|\]\][#]?|\]\#|--\}\}|--?%?>|%>|[#|=]\#|\#\}|-\}|\*\)|\*@|;\))?"
+    r"(?:\\n)?(?:\",?)?\]?,?[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+# A comment within or after code.
+_INNER_COMMENT = lazy_pattern(
+    r"(?:/\*|<!--)[ \t]*+(?=[ .…(\[]*\w)(?P<words>[^\n*]{1,160}?)[ \t]*(?:\*/|-->)"
+    r"|[ \t](?:\#|//|--)[ \t]+(?P<last>(?:\.{3}|…)[^\n]{1,120})$",
+    re.MULTILINE,
 )
 _STORED_OUTPUT_TAG = "<persisted-output"
 
@@ -80,8 +103,15 @@ def added_omission(new: str, old: str) -> str:
     Such as "# ... existing code ..." or "// ... rest of the function unchanged ...", or, if lines of `old`
     are missing, "/* unchanged */" or "# ...".
     """
+    comments = [
+        (found[0].strip(), f"# {found[found.lastgroup or 0]}")
+        for pattern in (_OTHER_COMMENT, _INNER_COMMENT)
+        for found in pattern.finditer(new)
+    ]
     added = [found[0].strip() for found in _OMISSION.finditer(new)]
+    added += [comment for comment, words in comments if _OMISSION.search(words)]
     plain = [found[0].strip() for found in _PLAIN_OMISSION.finditer(new)]
+    plain += [comment for comment, words in comments if _PLAIN_OMISSION.search(words)]
     if plain:
         kept = {line.strip() for line in new.split("\n")}
         lost = [line for line in old.split("\n") if line.strip() and line.strip() not in kept]

@@ -504,6 +504,7 @@ OMISSIONS = [
     "# ... (omitted for brevity)",
     "(rest of methods ...)",
     "    (unchanged code ...)",
+    "(* ... rest of the module ... *)",
 ]
 LOSING_OMISSIONS = [
     "/* unchanged */",
@@ -540,7 +541,34 @@ LOSING_OMISSIONS = [
     "// etc.",
     "# и так далее ...",
     "// 其余代码不变",
+    "// body unchanged",
+    "// other routes...",
+    "# Keep everything else as is",
+    *(
+        "  " + comment.replace("x", "rest of the file unchanged", 1)
+        for comment in (
+            *("## x", "/// x", "/** x */", "* x", ";; x", "%% x", ":: x", "{{!-- x --}}", "{# x #}", "! x"),
+            *("{{/* x */}}", "<%-- x --%>", "<%# x %>", "(* x *)", "{- x -}", "dnl x", "@* x *@", "#| x |#"),
+            *(".. x", "(; x ;)", "#= x =#", "#[ x ]#", "<# x #>", "--[[ x ]]", "NB. x", "//! x"),
+        )
+    ),
 ]
+
+
+@each_row(
+    "line",
+    [
+        "function f() { /* existing code */ }",
+        "<p><!-- unchanged --></p>",
+        "pass  # ... existing code ...",
+        '    "# ... rest of the cell\\n",',
+    ],
+)
+def test_a_comment_beside_code_may_stand_for_code_as_well(files: FileSession, line: str):
+    files.seen("f", b"a\nb\nc\n")
+    told = files.refused("edit", file_path="f", old_string="a\nb\nc", new_string=f"a\n{line}")
+    assert "Write that code out" in told
+    files.edit("f", "a\nb\nc", "d  # existing code of b and c\nf(/* code */ 1, /* ... */)")
 
 
 @each_row("line", LOSING_OMISSIONS)
