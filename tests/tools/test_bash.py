@@ -251,8 +251,11 @@ def test_the_agents_environment_cannot_be_read_by_another_process_of_an_ordinary
         if shutil.which("setpriv") is None or _version(python) != sys.version_info[:2]:
             pytest.skip("no way to be an ordinary user here with a Python that has what we need")
     packages = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": packages, "ANTHROPIC_API_KEY": KEY, "HOME": "/tmp"}
-    environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    home = shared / "home"
+    home.mkdir()
+    home.chmod(0o777)
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": packages, "ANTHROPIC_API_KEY": KEY}
+    environ |= {"HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     argv = [*drop, python, str(BASH_PROCESS), str(shared), mode, "20000"]
     argv += [STEAL, "id -u", "setsid -f sleep 300"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=GUARD_S, env=environ, cwd="/")
