@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,21 +56,41 @@ from transcripts.wording import pluralize
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read whole
 _CELLS = (0, 0)  # instead of the lines shown: the cells of a notebook, not its JSON
 _INSPECTING = "file, xxd or strings"
-_BINARY_KINDS = (  # the first bytes, the kind, and the commands that show the content
-    (b"\x7fELF", "an ELF program", _INSPECTING),
-    (PDF_MARK, "a PDF document", "pdftotext FILE -"),
-    (b"PK\x03\x04", "a ZIP archive (or office document)", "unzip -l FILE"),
-    (b"\x1f\x8b", "gzip-compressed", "zcat FILE"),
-    (b"BZh", "bzip2-compressed", "bzcat FILE"),
-    (b"\xfd7zXZ", "xz-compressed", "xzcat FILE"),
-    (b"\x28\xb5\x2f\xfd", "zstd-compressed", "zstdcat FILE"),
-    (b"SQLite format 3", "an SQLite database", "sqlite3 FILE .schema"),
-    (b"\xcf\xfa\xed\xfe", "a Mach-O program", _INSPECTING),
-    (b"MZ", "a Windows program", _INSPECTING),
-    (b"\xca\xfe\xba\xbe", "a Java class or Mach-O program", _INSPECTING),
-    (b"BM", "a BMP image", _INSPECTING),
-    (b"II*\0", "a TIFF image", _INSPECTING),
-    (b"", "of an unknown format", _INSPECTING),
+_WITHOUT_TAGS = "| sed 's/<[^>]*>/ /g'"
+_AS_PNG = "magick FILE NEW.png, then read that"
+# The first bytes, the ends of names ("" for any), the kind, and the commands that show the content.
+_BINARY_KINDS = (
+    (rb"\x7fELF", "", "an ELF program", _INSPECTING),
+    (re.escape(PDF_MARK), "", "a PDF document", "pdftotext FILE -"),
+    (rb"PK", ".docx", "a Word document", f"unzip -p FILE word/document.xml {_WITHOUT_TAGS}"),
+    (
+        rb"PK",
+        ".xlsx",
+        "an Excel workbook",
+        f"unzip -p FILE xl/sharedStrings.xml 'xl/worksheets/*.xml' {_WITHOUT_TAGS}",
+    ),
+    (rb"PK", ".pptx", "a presentation", f"unzip -p FILE 'ppt/slides/*.xml' {_WITHOUT_TAGS}"),
+    (rb"PK", ".odt .ods .odp", "an OpenDocument file", f"unzip -p FILE content.xml {_WITHOUT_TAGS}"),
+    (rb"PK", ".epub", "an EPUB book", f"unzip -p FILE '*.*html' {_WITHOUT_TAGS}"),
+    (rb"PK\x03\x04", "", "a ZIP archive", "unzip -l FILE"),
+    (rb"", ".tgz .tar.gz .tbz2 .tar.bz2 .txz .tar.xz .tar.zst", "a tar archive", "tar -tf FILE"),
+    (rb".{257}ustar", "", "a tar archive", "tar -tf FILE"),
+    (rb"7z\xbc\xaf\x27\x1c", "", "a 7-Zip archive", "7z l FILE"),
+    (rb"\x1f\x8b", "", "gzip-compressed", "zcat FILE"),
+    (rb"BZh", "", "bzip2-compressed", "bzcat FILE"),
+    (rb"\xfd7zXZ", "", "xz-compressed", "xzcat FILE"),
+    (rb"\x28\xb5\x2f\xfd", "", "zstd-compressed", "zstdcat FILE"),
+    (rb"SQLite format 3", "", "an SQLite database", "sqlite3 FILE .schema, or Python's sqlite3"),
+    (rb"PAR1", "", "a Parquet file", "Python with pyarrow or pandas"),
+    (rb"\xd0\xcf\x11\xe0", "", "an old Office document", "libreoffice --headless --convert-to txt FILE"),
+    (rb"\xcf\xfa\xed\xfe", "", "a Mach-O program", _INSPECTING),
+    (rb"MZ", "", "a Windows program", _INSPECTING),
+    (rb"\xca\xfe\xba\xbe", "", "a Java class or Mach-O program", _INSPECTING),
+    (rb"BM", ".bmp .dib", "a BMP image", _AS_PNG),
+    (rb"II\*\0|MM\0\*", "", "a TIFF image", _AS_PNG),
+    (rb"....ftyp(?:hei|hev|mif1|avi)", "", "a HEIC or AVIF image", _AS_PNG),
+    (rb"....ftyp|ID3|OggS|fLaC|RIFF....(?:WAVE|AVI )|\x1aE\xdf\xa3", "", "audio or video", "ffprobe FILE"),
+    (rb"", "", "of an unknown format", _INSPECTING),
 )
 
 
@@ -299,7 +320,11 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _binary(path: str, head: bytes, size: int) -> ToolError:
-    kind, commands = next((kind, commands) for mark, kind, commands in _BINARY_KINDS if head.startswith(mark))
+    kind, commands = next(
+        (kind, commands)
+        for mark, ends, kind, commands in _BINARY_KINDS
+        if re.match(mark, head, re.DOTALL) and path.lower().endswith(tuple(ends.split() or [""]))
+    )
     return ToolError(
         f"{one_line_path(path)} is a binary file: {size:,} bytes, {kind}. It cannot be read as text.",
         remedy=f"Use bash: {commands}.",

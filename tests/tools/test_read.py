@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.narrowing import block_text, present
+from tests.tables import each_row
 from tools.base import ToolError, ToolResult
 from tools.line_window import MAX_WIDTH_CHARS, MAX_WINDOW_BYTES, cut_text, number_lines, scan_file
 from tools.read import TOOL
@@ -495,3 +496,31 @@ def test_text_hidden_in_tags_is_not_shown(files: FileSession):
     files.put("f", f"plain{hidden}\n".encode())
     shown = files.do("read", file_path="f")
     assert "1\tplain\n[these lines contain 7 invisible characters" in shown and hidden not in shown
+
+
+@each_row(
+    ("name", "data", "told"),
+    [
+        (
+            "a.docx",
+            b"PK\x03\x04\0",
+            "a Word document. It cannot be read as text.\nUse bash: unzip -p ",
+        ),
+        ("a.zip", b"PK\x03\x04\0", "a ZIP archive. It cannot be read as text.\nUse bash: unzip -l FILE."),
+        ("a.TAR.gz", b"\x1f\x8b\0", "a tar archive. It cannot be read as text.\nUse bash: tar -tf FILE."),
+        ("a.gz", b"\x1f\x8b\0", "gzip-compressed. It cannot be read as text.\nUse bash: zcat FILE."),
+        ("a", b"x" * 256 + b"\0ustar", "a tar archive"),
+        (
+            "a.heic",
+            b"\0\0\0\x18ftypheic",
+            "a HEIC or AVIF image. It cannot be read as text.\nUse bash: mag",
+        ),
+        ("a.mp4", b"\0\0\0\x18ftypmp42", "audio or video"),
+        ("a.dat", b"BM\0", "of an unknown format"),
+    ],
+)
+def test_the_error_about_a_binary_file_names_a_command_that_shows_it(
+    files: FileSession, name: str, data: bytes, told: str
+):
+    files.put(name, data)
+    assert told in files.refused("read", file_path=name)
