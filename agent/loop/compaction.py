@@ -70,7 +70,11 @@ _T = TypeVar("_T")
 TOO_LARGE = "the server rejected the prompt as too large"
 COUNTED = "the prompt exceeds the context window by the server's count"
 MIN_ASKED_SHARE = 0.7  # of the window: a smaller prompt is not counted by the server
-NOT_COMPACTED = "The conversation was not compacted: {}. Continue with the work."
+# Ordinary clearing may still come before the next request.
+NOT_COMPACTED = (
+    "Your request to compact had no effect: {}. Old tool output is cleared automatically when that is due. "
+    "Continue with the work."
+)
 
 
 class CompactionRequest(Struct, frozen=True):

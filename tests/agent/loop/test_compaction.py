@@ -142,7 +142,11 @@ def test_the_model_is_informed_with_the_next_request_that_nothing_came_of_the_co
             "tool_result",
             "text",
         ]
-        assert note.text in last[1]["text"] and "was not compacted" in last[1]["text"]
+        assert (
+            note.text in last[1]["text"]
+            and "had no effect" in last[1]["text"]
+            and "is cleared automatically" in last[1]["text"]
+        )
 
 
 def test_a_requested_compaction_is_announced_only_if_there_is_something_to_do(tmp_path: Path) -> None:
