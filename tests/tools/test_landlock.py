@@ -322,6 +322,7 @@ def test_without_namespaces_the_sandbox_is_the_weaker_one(sandboxed: SandboxedSe
         f"{folder}\nx\nbash: line 1: {folder.parent}/out: Permission denied"
     )
     assert sandboxed.run('[ -w "$TMPDIR" ] && touch "$TMPDIR/x" && echo $GOCACHE').startswith("/")
+    assert sandboxed.run("echo $npm_config_fetch_retries $PIP_RETRIES").startswith("0 1\n")
     assert sandboxed.shell.say(f"echo x > {folder.parent}/out && cat {folder.parent}/out") == "x"
     (folder.parent / "out").unlink()
 

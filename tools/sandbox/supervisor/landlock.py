@@ -89,6 +89,10 @@ def _refuse_secrets_within(writable: list[str], hidden: list[str]) -> None:
             raise OSError(errno.EINVAL, f"Landlock cannot hide {path}, which is in a writable directory")
 
 
+# Without a network retries only take time: npm would take 71 s, pip 13 s. pip names the reason at a retry.
+FEW_RETRIES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "1"}
+
+
 def private_places(profile: dict[str, Any]) -> dict[str, str]:
     """Return variables for temporary files and caches, whose usual directories are read-only."""
     scratch = profile["scratch"]

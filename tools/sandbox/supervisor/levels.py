@@ -159,7 +159,7 @@ def _enter_landlock(request: SandboxRequest) -> SandboxedStart:
     from . import landlock  # 1 ms, and only a weaker sandbox needs it
 
     landlock.confine(request.profile)
-    return SandboxedStart(landlock.private_places(request.profile))
+    return SandboxedStart(landlock.private_places(request.profile) | landlock.FEW_RETRIES)
 
 
 def _enter_sandbox_exec(request: SandboxRequest) -> SandboxedStart:
