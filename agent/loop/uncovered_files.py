@@ -45,11 +45,15 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
     profile = command_runner(context.tool_context).profile
     links = [f"{name}/.git" for name in recording.nested]  # files in worktrees; the sandbox keeps them
     own = {place.name for place in profile.records} if profile is not None else set()
+    holds = (
+        profile is not None and context.permissions.rules.hides_files
+    )  # Landlock holds nothing in a project
     uncovered = shell.UncoveredFiles(
         folders=[name for name in dict.fromkeys([*recording.skipped, *links]) if name not in own],
         rebuildable=recording.rebuildable,
         files=recording.unkept,
         others=[str(place) for place in profile.writable] if profile is not None else [],
+        held=[str(place) for place in profile.read_only] if profile is not None and holds else [],
     )
     lost = [
         path for line, inner in _lines(context, access) for path in shell.lost_paths(line, inner, uncovered)

@@ -67,12 +67,14 @@ class UncoveredFiles(Struct, frozen=True):
     rebuildable  those of them that a manifest beside them can rebuild
     files        files that are not stored
     others       absolute directories outside the project where commands may write, and so may remove
+    held         absolute places that the sandbox makes read-only, so that nothing in them is lost
     """
 
     folders: Sequence[str] = ()
     rebuildable: Collection[str] = ()
     files: Sequence[str] = ()
     others: Sequence[str] = ()
+    held: Sequence[str] = ()
 
 
 class _Target(NamedTuple):
@@ -350,6 +352,8 @@ def _found_by_grep(scene: Scene, places: Places, folders: Sequence[str]) -> Iter
 def _matched(
     target: _Target, places: Places, folders: Sequence[str], uncovered: UncoveredFiles
 ) -> Iterator[str]:
+    if target.path and any(f"{target.path}/".startswith(f"{place}/") for place in uncovered.held):
+        return
     for name in folders:
         place = f"{places.folder}/{name}"
         is_rebuilt = target.named and target.path == place and name in uncovered.rebuildable

@@ -14,7 +14,7 @@ import pytest
 
 from agent.checkpoints import differences, plan_rewind, restore_rewind
 from agent.checkpoints.snapshot import SnapshotLimits
-from agent.ports import Deny
+from agent.ports import Allow, Deny
 from tests.agent.checkpoints.project import tree
 from tools.search import run_git_script
 
@@ -354,7 +354,9 @@ def test_what_could_not_be_undone_is_asked_about_and_not_done(
     shell.run(lines, *[Deny("")] * len(lines))
     questions = shell.world.approver.questions
     assert [question.title for question in questions] == lines
-    assert [question.why for question in questions if not question.why.startswith("/rewind could not ")] == []
+    before_they_ran = [question.why for question in questions if not question.refused]
+    assert [why for why in before_they_ran if not why.startswith("/rewind could not ")] == []
+    assert len(before_they_ran) >= len(lines) - 1  # the sandbox holds the .git file of a worktree
     assert state(shell.folder) == before
 
 
@@ -457,6 +459,16 @@ def test_pruning_objects_that_nothing_names_is_asked_about(tmp_path: Path, templ
     shell.run(["git gc -q --prune=now"], Deny(""))
     (question,) = shell.world.approver.questions
     assert question.why == "/rewind could not restore unreachable objects of the repository"
+
+
+def test_a_hook_that_the_sandbox_protects_is_asked_about_once(tmp_path: Path, template: Template) -> None:
+    shell = copied(template, tmp_path.resolve() / "project")
+    hook = shell.folder / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("true")
+    shell.run(["echo false >.git/hooks/pre-commit"], Allow("once"))
+    assert len(shell.world.approver.questions) == 1
+    assert hook.read_text() == "false\n"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read any directory")

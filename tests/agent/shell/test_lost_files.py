@@ -1,5 +1,7 @@
 """Paths without a checkpoint that a line may delete or overwrite."""
 
+from msgspec.structs import replace
+
 from agent.shell import Places, UncoveredFiles, changed_repositories, lost_paths, pruning
 from tests.tables import each_row
 
@@ -217,3 +219,10 @@ CHANGED = {
 @each_row("line", CHANGED)
 def test_the_repositories_that_a_line_may_change(line: str) -> None:
     assert changed_repositories(line, PLACES, ALL) == CHANGED[line]
+
+
+def test_what_the_sandbox_makes_read_only_is_not_lost() -> None:
+    held = replace(UNCOVERED, held=("/p/.git/hooks", "/p/.git/config"))
+    lines = ("rm -rf .git/hooks/pre-commit", "echo x >.git/config; cp a .git/hooks/*", "rm .git/config.lock")
+    assert [lost_paths(line, PLACES, held) for line in lines] == [[], [], [".git"]]
+    assert lost_paths("rm -rf .git", PLACES, held) == [".git"]
