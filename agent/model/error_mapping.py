@@ -347,8 +347,10 @@ def map_transport_error(
         case http.DecodingError():
             return unreadable(error, "")
         case http.HTTPError() | http.StreamError() | OSError():
-            text = f"the connection was lost: {summarize_error(error)}"
-            return invalid_response(text) if _breaks_protocol(error) else no_connection(text)
+            why = summarize_error(error)
+            if _breaks_protocol(error):
+                return invalid_response(f"{place} does not respond with valid HTTP: {why}")
+            return no_connection(f"the connection was lost: {why}")
     return unreadable(error, "")
 
 

@@ -508,7 +508,7 @@ def test_only_a_server_on_this_machine_may_be_restarting(
             httpx2.RemoteProtocolError("illegal chunk"),
             "",
             "response",
-            "the connection was lost: illegal chunk",
+            f"{PLACE} does not respond with valid HTTP: illegal chunk",
         ),
         (OSError("broken pipe"), "", "connection", "the connection was lost: broken pipe"),
         (
