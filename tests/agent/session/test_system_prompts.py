@@ -1,8 +1,11 @@
 """The parts of the system prompt: the lines about tools, the text about commands, and skills."""
 
+import random
+import re
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.extensions.agents.builtin import BUILTIN_AGENTS, REPORT_RULES
 from agent.session.skill_texts import (
     LIST_INTRODUCTION,
     MORE_SKILLS,
@@ -64,6 +67,21 @@ def test_the_line_about_ambiguous_requests_fits_the_tools() -> None:
     ):
         [text] = system_prompt([], tools)
         assert line in text and text.count("If the request is ambiguous") == 1
+
+
+def test_no_prompt_of_a_session_or_an_agent_names_a_tool_that_is_not_offered() -> None:
+    chance = random.Random(28)
+    names = {*BUILTIN, *CONDITIONAL}
+    words = names - {"read", "write", "edit", "compact", "task"}  # which are also words of English
+    for _ in range(200):
+        offered = [name for name in sorted(names) if chance.random() < 0.5]
+        brief = chance.random() < 0.3
+        texts = [*system_prompt([], offered, brief=brief)]
+        for agent in BUILTIN_AGENTS.values():
+            texts += agent_prompt(texts[:1], [agent.prompt, REPORT_RULES], offered, True, brief)
+        for text in texts:
+            named = words.intersection(re.findall(r"\w+", text))
+            assert named <= set(offered), (named - set(offered), offered, text)
 
 
 def test_a_line_about_tools_is_sent_where_all_of_them_are_offered() -> None:
