@@ -52,7 +52,7 @@ __getattr__ = lazy_door(
         "folding": "FactTrail Folded RequestSize fold",
         "invisible": "INVISIBLE JOINERS is_harmless",
         "listing": "ProjectRecords SessionSummary",
-        "load": "LazyResults LoadedTranscript read_transcript without_garbage_collection",
+        "load": "LazyResults LoadedTranscript read_transcript shown_results without_garbage_collection",
         "messages": (
             "attached Block block_from_json blocks_from_json blocks_of_user CacheMiss "
             "ChannelBlock check_shape ImageBlock map_strings RedactedThinkingBlock "

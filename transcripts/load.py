@@ -364,11 +364,21 @@ def parse_without_content(line: bytes) -> tuple[Result, str] | None:
 
 def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:
     """Return the facts with the content of every shown result, and remove those from `lazy_results`."""
+    shown = shown_results(facts, lazy_results)
+    whole = list(facts)
+    for at, fact in zip(shown, lazy_results.fetch(*shown.values()), strict=True):
+        whole[at] = fact
+        del lazy_results[fact.seq]
+    return whole
+
+
+def shown_results(facts: list[Fact], lazy_results: LazyResults) -> dict[int, int]:
+    """Return the lazy results that the conversation of these facts shows: index of the fact -> seq."""
     kinds = (Opened, Compacted, Undone, Rewound)
     changes = [fact for fact in facts if type(fact) in kinds]
     edits = fold(changes).edits
     rewound = [range(fact.to, fact.seq) for fact in changes if type(fact) is Rewound]
-    shown = {
+    return {
         at: fact.seq
         for at, fact in enumerate(facts)
         if type(fact) is Result
@@ -377,8 +387,3 @@ def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:
         and "content" not in edits.clears.get((fact.seq, 0), ())
         and not any(fact.seq in stretch for stretch in rewound)
     }
-    whole = list(facts)
-    for at, fact in zip(shown, lazy_results.fetch(*shown.values()), strict=True):
-        whole[at] = fact
-        del lazy_results[fact.seq]
-    return whole

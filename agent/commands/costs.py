@@ -46,9 +46,14 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
     words = argument.split()
     if words in (["why"], ["why", "all"]):
         lifetime = context.compaction.settings.cache_ttl_s
-        bills = await asyncio.to_thread(RequestBill.all_of, session.folded, lifetime)
-        newest = len(bills) if "all" in words else MAX_LISTED_REQUESTS
-        return CommandOutput("\n".join(_explained(session, bills, newest)))
+        prompt = session.spent.prompt
+
+        def explained() -> str:
+            bills = RequestBill.all_of(session.folded, lifetime)
+            newest = len(bills) if "all" in words else MAX_LISTED_REQUESTS
+            return "\n".join(_explained(session, bills, newest, prompt))
+
+        return CommandOutput(await asyncio.to_thread(explained))
     if words:
         return usage_notice("cost", f"unknown argument {argument!r}")
     used = session.spent
@@ -103,8 +108,11 @@ def _other_server(config: Config) -> str:
     return "" if url.rstrip("/") == OPENAI_URL else urlsplit(url).netloc.rpartition("@")[2]
 
 
-def _explained(session: Session, bills: Sequence[RequestBill], newest: int) -> Iterator[str]:
-    """Yield the newest requests with their parts, the sums by reason, and the total."""
+def _explained(session: Session, bills: Sequence[RequestBill], newest: int, prompt: int) -> Iterator[str]:
+    """Yield the newest requests with their parts, the sums by reason, and the total.
+
+    `prompt` are the tokens of all prompts, also of those without a bill.
+    """
     if not bills:
         yield "no requests yet"
         return
@@ -123,7 +131,7 @@ def _explained(session: Session, bills: Sequence[RequestBill], newest: int) -> I
     again = sum(bill.again for bill in bills)
     total = read + new + again
     yield f"total: {read:,} read + {new:,} new + {again:,} again = {total:,} tokens of input"
-    if other := session.spent.prompt - total:
+    if other := prompt - total:
         yield f"  and {other:,} tokens of agents and of requests that were rewound"
     yield from _uncounted(session)
 

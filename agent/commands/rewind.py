@@ -27,7 +27,7 @@ from agent.checkpoints import (
 from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
-from agent.session import fetch_deferred, show_rewound
+from agent.session import prepare_rewind, show_rewound
 from tools.files import one_line_path
 from tools.processes import command_runner
 from tools.search import run_git_script
@@ -169,7 +169,7 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     if scope == "files":
         return None
     session, context = controller.in_use
-    await fetch_deferred(session)
+    await prepare_rewind(session, point.seq)
     newest = session.folded.last_seq
     rewind_to(session, context, point.seq, {"prompt": point.text[:200]})
     title = shorten(point.title, 60)

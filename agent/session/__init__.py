@@ -30,7 +30,7 @@ __getattr__ = lazy_door(
             "passed_over replaced_memory repository_folders unread_memory"
         ),
         "plan_and_todo": "newest_plan newest_todos todo_lines",
-        "repository": "SessionRepository fetch_deferred fetch_results",
+        "repository": "SessionRepository fetch_deferred fetch_results prepare_rewind",
         "repository_state": "BranchWatch git_state",
         "session": "Session record_opening",
         "session_replay": "show_replayed show_rewound",

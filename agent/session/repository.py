@@ -49,6 +49,7 @@ from transcripts import (
     fold,
     read_transcript,
     search,
+    shown_results,
     without_garbage_collection,
 )
 from transcripts.search import Originals
@@ -518,6 +519,26 @@ async def fetch_deferred(session: Session) -> None:
         return
     session.folded = complete
     session.deferred = LazyResults()
+
+
+async def prepare_rewind(session: Session, to: int) -> None:
+    """Load the results that are shown before fact `to`, and fold what a rewind leaves, in a thread.
+
+    Raises StoreError if the transcript has changed.
+    """
+    if not session.deferred and len(session.folded.facts) < LONG_TRANSCRIPT:
+        return
+    folded = session.folded
+
+    def shown() -> list[int]:
+        earlier = [fact for fact in folded.facts if fact.seq < to]
+        return list(shown_results(earlier, session.deferred).values())
+
+    await fetch_results(session, await asyncio.to_thread(shown))
+    await asyncio.to_thread(lambda: _read_all(folded.prepare_rewind(to)))
+
+
+LONG_TRANSCRIPT = 5_000  # facts, which are folded in 20 ms
 
 
 def damaged_text(count: int, line: int) -> str:

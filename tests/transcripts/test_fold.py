@@ -132,7 +132,17 @@ def test_rewinding_restores_the_view_that_was_there(facts: list[Fact], data: st.
     if any(isinstance(fact, Rewound) and fact.to < to <= fact.seq for fact in facts):
         return  # that place is no longer part of the conversation
     before = fold(facts[: to - 1])
-    assert shown(fold([*facts, Rewound(last + 1, 0.0, to)])) == shown(before)
+    whole = fold([*facts, Rewound(last + 1, 0.0, to)])
+    assert shown(whole) == shown(before)
+    prepared = fold(facts)
+    prepared.prepare_rewind(to)
+    prepared.apply(Rewound(last + 1, 0.0, to))
+    assert (prepared.facts, prepared.gaps, shown(prepared)) == (whole.facts, whole.gaps, shown(whole))
+    outdated = fold(facts)
+    outdated.prepare_rewind(to)
+    outdated.apply(User(last + 1, 0.0, (TextBlock("another"),)))
+    outdated.apply(Rewound(last + 2, 0.0, last + 1))
+    assert shown(outdated) == shown(fold(facts))
 
 
 @given(histories, st.booleans(), st.booleans())

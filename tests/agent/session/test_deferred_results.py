@@ -5,13 +5,16 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from agent.session.repository import fetch_deferred, fetch_results, load_deferred
+import pytest
+
+from agent.session.repository import fetch_deferred, fetch_results, load_deferred, prepare_rewind
 from agent.session.session import Session
 from compact.tokens import TokenCounter
+from transcripts import folding
 from transcripts.facts import Compacted, Fold, Opened, Reply, Result, User
 from transcripts.folding import Folded, fold
 from transcripts.load import LazyResults, read_transcript
-from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.store import Store
 
 LONG = "a line of the output\n" * 500
@@ -84,6 +87,22 @@ def test_single_results_are_filled_in_without_folding_the_session_again(tmp_path
     assert folded.view.tokens == tokens
     asyncio.run(fetch_deferred(session))
     _is_complete(session, tmp_path)
+
+
+def test_a_rewind_loads_only_the_results_that_it_shows_again_and_folds_in_a_thread(tmp_path: Path) -> None:
+    session = resumed(tmp_path)
+    session.user((TextBlock("and now?"),))
+    asyncio.run(prepare_rewind(session, 44))
+    assert len(session.deferred) == 20, "the summary stays"
+    asyncio.run(prepare_rewind(session, 43))
+    assert not session.deferred
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folding, "_refold", None)  # it is done
+        session.rewound(43, {})
+    shown = [part.block for message in session.folded.view for part in message.parts]
+    assert (
+        sum(isinstance(block, ToolResultBlock) and LONG[:20] in str(block.content) for block in shown) == 20
+    )
 
 
 def test_results_that_are_all_loaded_meanwhile_are_not_filled_in(tmp_path: Path) -> None:
