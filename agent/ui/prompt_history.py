@@ -15,12 +15,12 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from transcripts.storage import append_line, make_private_folders, opened_regular
+from transcripts.storage import append_line, make_private_folders, opened_regular, replace_file
 from transcripts.wording import pluralize
 
 from .paste_chips import Pastes
 
-MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file
+MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file, which is shortened at twice the size
 MAX_ENTRY_CHARS = 256 * 1024  # a longer prompt is not kept
 WARNED_MARK = b'{"note": "what is damaged above was told"}'  # a line of the history; older ones have it too
 
@@ -43,6 +43,9 @@ class PromptHistory(History):
         lines: list[bytes] = []
         try:
             lines = _last_lines(self._path)
+            if lines and self._path.stat().st_size > 2 * MAX_HISTORY_BYTES:
+                # A prompt that another session sends in this moment is lost.
+                replace_file(self._path.resolve(), b"\n".join(lines))
         except (FileNotFoundError, NotADirectoryError):
             pass  # there is no history yet; writing it will show whether there can be one
         except OSError as error:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent.ui.prompt_history import MAX_ENTRY_CHARS, PromptHistory
+from agent.ui.prompt_history import MAX_ENTRY_CHARS, MAX_HISTORY_BYTES, PromptHistory
 from agent.ui.unsent_input import UnsentInput
 from tests.agent.ui.pty_terminal import PtyTerminal
 
@@ -74,6 +74,19 @@ def test_damaged_lines_are_passed_over(tmp_path):
         list(third.load_history_strings()) == ["newest", "also", "good"]
         and "skipped 1 damaged line" in third.trouble
     )
+
+
+def test_the_history_file_is_shortened_to_what_is_read(tmp_path):
+    target = tmp_path / "shared"
+    path = tmp_path / "history"
+    path.symlink_to(target)
+    history = PromptHistory(path)
+    for number in range(60):
+        history.store_string(f"{number} " + "x" * 200_000)
+    kept = list(PromptHistory(path).load_history_strings())
+    assert path.is_symlink() and target.stat().st_size <= MAX_HISTORY_BYTES
+    assert list(PromptHistory(path).load_history_strings()) == kept
+    assert [text.split()[0] for text in kept] == [str(number) for number in range(59, 39, -1)]
 
 
 def test_a_damaged_history_is_reported_once_and_the_rest_of_it_is_there(tmp_path):
