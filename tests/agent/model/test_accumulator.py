@@ -105,6 +105,12 @@ def test_a_call_without_input_has_an_empty_object() -> None:
     assert reply.blocks[0] == ToolUseBlock("t1", "read", {})
 
 
+def test_a_call_without_an_id_gets_one() -> None:
+    calls = [block(index, {"type": "tool_use", "name": "ls", "input": {}}) for index in range(2)]
+    reply = fed([start(), *calls[0], *calls[1], *end("tool_use")])
+    assert [use.id for use in reply.blocks if isinstance(use, ToolUseBlock)] == ["call_0", "call_1"]
+
+
 def test_a_reply_is_not_complete_while_a_block_has_no_end() -> None:
     events = [event for event in WHOLE if event != {"type": "content_block_stop", "index": 2}]
     reply = fed(events)

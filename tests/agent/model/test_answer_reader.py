@@ -114,6 +114,23 @@ def test_a_response_of_one_json_text_that_is_cut_off_is_a_lost_connection(text: 
     assert asyncio.run(read(b'\xef\xbb\xbf{"a": 1}\n')) == [("", '{"a": 1}\n')]
 
 
+def test_a_response_of_one_json_text_has_a_size_that_it_may_not_exceed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agent.model.answer_reader.MAX_EVENT_BYTES", 7)
+
+    async def read(*parts: bytes) -> list[tuple[str, str]]:
+        async def pieces() -> AsyncIterator[bytes]:
+            for part in parts:
+                yield part
+
+        return [event async for event in whole_json(EventStream(pieces()))]
+
+    assert asyncio.run(read(b'{"a":', b"1}")) == [("", '{"a":1}')]
+    with pytest.raises(RequestRejected, match="too large"):
+        asyncio.run(read(b'{"a":', b"1} "))
+
+
 def test_time_grows_with_the_size_of_an_event_alone() -> None:
     def spent(text: bytes) -> float:
         began = time.process_time()

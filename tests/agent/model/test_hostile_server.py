@@ -205,6 +205,24 @@ def test_a_window_or_an_output_beyond_reason_is_not_a_fact(told: Any) -> None:
     assert facts_from_endpoint(known, {"max_input_tokens": told, "max_tokens": told}, True) == known
 
 
+@each_row(
+    ("effort", "supported"),
+    [
+        ({"supported": True}, True),
+        ({"low": {"supported": True}}, True),
+        ({"high": {"supported": True}, "low": {"supported": False}}, True),
+        ({"max": {"supported": True}}, False),
+        ({"supported": "yes"}, False),
+        (["high"], False),
+    ],
+)
+def test_effort_is_used_where_the_server_supports_it_at_all_or_a_level_of_it(
+    effort: Any, supported: bool
+) -> None:
+    known = facts_from_catalog("claude-opus-4-6", True)
+    assert facts_from_endpoint(known, {"capabilities": {"effort": effort}}, True).effort is supported
+
+
 def test_what_a_server_wants_to_be_told_again_is_forgotten() -> None:
     asked: list[bytes] = []
     cookies = headed(*(f"set-cookie: c{at}=1; Path=/; Max-Age=9999" for at in range(9)))
