@@ -304,11 +304,13 @@ def test_a_file_is_a_recording_unless_it_is_a_session_of_this_directory(
     ):
         assert repository.is_recording(str(path)) is is_recording, path
     monkeypatch.chdir(tmp_path)
-    assert [repository.is_recording(name) for name in ("plain", "./plain", "other.jsonl")] == [
-        False,
-        True,
-        True,
-    ]
+    names = ["other.jsonl", "other.json", "other.traj", "./plain"]
+    for name in names:
+        Path(name).touch()
+    assert [name for name in ("plain", *names) if repository.is_recording(name)] == names
+    for name in ("plain", "none.json"):
+        with pytest.raises(UsageError, match="cannot continue"):
+            repository.adopt(tmp_path / name)
 
 
 def test_a_directory_that_keeps_nothing_has_no_checkpoints_and_is_removed(tmp_path: Path) -> None:

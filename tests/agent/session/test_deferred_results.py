@@ -30,6 +30,20 @@ class WatchedResults(LazyResults):
         return super().complete(folded)
 
 
+class HeldResults(LazyResults):
+    """Completes the session in a thread, and hands it over once a fact was added meanwhile."""
+
+    completed = threading.Event()
+    added = threading.Event()
+
+    def complete(self, folded: Folded) -> Folded:
+        made = super().complete(folded)
+        if threading.current_thread() is not threading.main_thread():
+            self.completed.set()
+            assert self.added.wait(30)
+        return made
+
+
 def resumed(folder: Path) -> Session:
     """A session whose results are summarized, so that they are left in the file."""
     told: list[str] = []
@@ -63,11 +77,15 @@ def test_the_results_are_fetched_in_a_thread_and_are_complete(tmp_path: Path) ->
 
 def test_a_fact_that_is_added_meanwhile_is_kept(tmp_path: Path) -> None:
     session = resumed(tmp_path)
+    held = HeldResults(session.deferred.path)
+    held.update(session.deferred)
+    session.deferred = held
 
     async def add_meanwhile() -> Any:
         fetching = asyncio.ensure_future(fetch_deferred(session))
-        await asyncio.sleep(0)
+        await asyncio.to_thread(held.completed.wait, 30)
         session.add_metadata("pin", {"id": 1, "text": "kept"})
+        held.added.set()
         await fetching
 
     asyncio.run(add_meanwhile())

@@ -10,7 +10,7 @@ import pytest
 from agent.events import Event, Notice
 from agent.model_port import IncomingReply, RequestSettings
 from agent.session.environment import own_words_sent, plan_text
-from agent.session.late_news import news_of_ended_commands, restore_news, telling_facts
+from agent.session.late_news import news_of_ended_commands, note_news, restore_news, telling_facts
 from agent.session.plan_and_todo import newest_plan, newest_todos
 from agent.session.repository import SessionRepository
 from agent.session.session import record_opening
@@ -189,12 +189,16 @@ def test_a_list_that_its_tool_refused_or_that_is_none_does_not_replace_the_last_
         assert (seq, item.content) == (3, "test")
 
 
-def test_news_that_an_earlier_run_sent_is_not_sent_again() -> None:
+def test_news_that_an_earlier_run_sent_is_not_sent_again(tmp_path: Path) -> None:
     """A kill between a prompt and the note about its news leaves the news waiting in the transcript."""
     before = Inbox()
     for news in ("ci failed", "deployed"):
         before.post(news, since=1)
-    notes = [Metadata(2 + at, 0.0, Metadata.NEWS, about) for at, about in enumerate(before.notes())]
+    session = SessionRepository(tmp_path, keep=True, tell=pytest.fail).new()
+    note_news(session, before)
+    session.close("left")
+    abouts = [note.about for note in session.folded.metadata if note.topic == Metadata.NEWS]
+    notes = [Metadata(2 + at, 0.0, Metadata.NEWS, about) for at, about in enumerate(abouts)]
     for sent in (TextBlock("ci failed"), TextBlock(injected("ci failed"))):
         inbox = Inbox()
         restore_news(fold([Opened(1, 0.0), *notes, User(4, 0.0, (sent, TextBlock("go")))]), inbox)
