@@ -77,6 +77,21 @@ def test_what_our_directories_link_to_is_protected_as_well(tmp_path: Path) -> No
     assert said.count("mine") == 1 and (shell.folder / "made").exists()
 
 
+def test_landlock_puts_back_settings_that_link_to_the_project(tmp_path: Path) -> None:
+    shell = sandboxed_session(tmp_path)
+    assert isinstance(shell.context.environ, dict)
+    home = tmp_path.resolve() / "ours"
+    shell.context.environ |= {"HOME": str(home), "MAKEROOM_NAMESPACE": "off"}
+    kept = shell.folder / "settings.toml"
+    kept.write_text("mine\n")
+    (home / SETTINGS).mkdir(parents=True)
+    (home / SETTINGS / "settings.toml").symlink_to(kept)
+    shell.require_sandbox("landlock")
+    shell.prints("echo planted >settings.toml; echo >made")
+    shell.end()
+    assert (home / SETTINGS / "settings.toml").read_text() == "mine\n" and (shell.folder / "made").exists()
+
+
 def test_a_link_on_the_way_to_our_settings_cannot_be_replaced(at_home: SandboxedSession) -> None:
     (at_home.folder / "dots").mkdir()
     (at_home.folder / ".config").symlink_to("dots")

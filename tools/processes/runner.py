@@ -120,6 +120,8 @@ class CommandRunner:
         supervisor = await self.supervisor()
         await supervisor.sandbox_ready()
         self.guard.restores = supervisor.sandbox == "landlock"
+        if self.guard.restores and self.profile is not None:
+            self.guard.also = self.profile.linked
         return supervisor.sandbox, supervisor.why_no_sandbox
 
     async def use_profile(self, profile: SandboxProfile) -> None:

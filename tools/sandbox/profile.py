@@ -28,6 +28,7 @@ class SandboxProfile(Struct, frozen=True):
     read_only         paths within writable ones: hooks, configuration, anything that runs or grants
                       permissions
     program           those of them that this program itself consists of
+    linked            files of the project that our settings are links to
     pinned            directories that must not be moved, since they lead to our own or to withheld paths
     held              directories that are moved back afterwards, since they lead to read-only paths of rules
     hidden            unreadable paths: secrets, other homes
@@ -43,6 +44,7 @@ class SandboxProfile(Struct, frozen=True):
     writable: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
     program: tuple[Path, ...] = ()
+    linked: tuple[Path, ...] = ()
     pinned: tuple[Path, ...] = ()
     held: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()

@@ -60,7 +60,8 @@ def sandbox_profile(
         fixed += _not_named([*others[0], *linked_in(fixed, place)], written)
         secret += _not_named(others[1], written)
     own = _own_folders(home, environ)
-    secured = secure_own_places(own, (folder, *written), linked_from(own[0]))
+    settings = linked_from(own[0])
+    secured = secure_own_places(own, (folder, *written), settings)
     fixed += secured.read_only
     hidden: list[str | Path] = [
         *secret,
@@ -83,6 +84,7 @@ def sandbox_profile(
         writable=tuple(written),
         read_only=tuple(dict.fromkeys([*map(Path, fixed), *program])),
         program=tuple(program),
+        linked=tuple(path for path in settings if path.is_relative_to(folder)),
         pinned=secured.pinned,
         hidden=masked,
         records=tuple(sorted(path for path in records if os.path.isdir(path))),

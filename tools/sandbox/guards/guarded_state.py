@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, groupby
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, field
@@ -68,14 +69,16 @@ class GuardedChange(Struct, frozen=True):
 
 
 def guarded_state(
-    folder: str, before: GuardedState | None = None, *, elsewhere: bool = False
+    folder: str, before: GuardedState | None = None, *, elsewhere: bool = False, also: Iterable[Path] = ()
 ) -> GuardedState:
     """Return the current guarded entries. Content unchanged since `before` is not read again. Blocks.
 
     elsewhere: the directory is not a project, but another one that may be written
+    also: other files to guard, such as our settings if they are a link to a file of the project
     """
     guarded = guarded_elsewhere(folder) if elsewhere else guarded_in_project(folder)
-    layer = sorted(path.removeprefix(f"{folder}/") for path in {*chain(*guarded)})
+    more = (str(path) for path in also if path.is_relative_to(folder))
+    layer = sorted(path.removeprefix(f"{folder}/") for path in {*chain(*guarded), *more})
     state = GuardedState({}, ways={}, root=folder)
     earlier = before.entries if before is not None else {}
     with closing(os.open(folder, FOLDER_FLAGS)) as root:

@@ -52,9 +52,10 @@ class _Place(Struct, frozen=True):
 
     path: Path
     before_paths: str = ""
+    also: tuple[Path, ...] = ()  # other files to guard
 
     def state(self, before: GuardedState | None) -> GuardedState:
-        return guarded_state(str(self.path), before, elsewhere=bool(self.before_paths))
+        return guarded_state(str(self.path), before, elsewhere=bool(self.before_paths), also=self.also)
 
     def shown(self, path: str) -> str:
         return one_line_path(self.before_paths + path)
@@ -67,6 +68,7 @@ class ProjectGuard(Struct):
     copies      the directory for backups of repositories
     restores    changed files are restored; False if the sandbox itself protects them, so that others made the
                 change. A repository that was emptied or damaged is restored in any case
+    also        other files that are guarded
     may_prune   the user approved that a running command prunes objects of repositories
     max_linked  the loose objects that the first command waits for; others are linked while it runs
     reports     lines for the model and the user until they are taken
@@ -76,6 +78,7 @@ class ProjectGuard(Struct):
     kept: Path
     copies: Path
     restores: bool = True
+    also: tuple[Path, ...] = ()
     may_prune: bool = False
     max_linked: int = _MAX_LINKED
     reports: list[str] = field(default_factory=list)
@@ -119,7 +122,10 @@ class ProjectGuard(Struct):
             others = (
                 path for path in written if os.path.isdir(path) and not path.is_relative_to(self.folder)
             )
-            places = [_Place(self.folder), *(_Place(path, f"{short_path(str(path))}/") for path in others)]
+            places = [
+                _Place(self.folder, also=self.also),
+                *(_Place(path, f"{short_path(str(path))}/") for path in others),
+            ]
 
             def look() -> dict[_Place, GuardedState]:
                 looked = [place for place in places if first or place not in earlier]
