@@ -26,13 +26,14 @@ class FileChange(Struct):
     """One change of a path: the transcript's newest seq when it began, and the states before and after.
 
     `path` is relative to the project. `after` is None while the change is in progress, and remains None if
-    the run ends during it.
+    the run ends during it. `link` is another name that the file had before a command changed it.
     """
 
     seq: int
     path: str
     before: PathState
     after: PathState | None = None
+    link: str = ""
 
 
 UNSURE = "?"  # what a ref names after a change, if others may have made that change
@@ -103,6 +104,7 @@ class ChangeLog(Struct):
         """Write lines about changes that are already in the log, with their final states."""
         fields = (
             [each.seq, each.path, _packed(each.before), _packed(each.after) if each.after else None]
+            + ([each.link] if each.link else [])
             for each in changes
         )
         self._append(map(json.dumps, fields))
@@ -240,9 +242,13 @@ def read_changes(path: Path, start: int = 0) -> LoggedChanges:
                 if "ref" in found:
                     refs.append(_ref_change(found["ref"]))
                 continue
-            seq, name, before, after = found
+            seq, name, before, after, *link = found
             change = FileChange(
-                int(seq), path=str(name), before=_state(before), after=_state(after) if after else None
+                int(seq),
+                path=str(name),
+                before=_state(before),
+                after=_state(after) if after else None,
+                link=str(link[0]) if link else "",
             )
             if change.path.startswith("/") or ".." in change.path.split("/"):
                 continue  # not written by makeroom: the log may be part of the checkout
@@ -290,10 +296,13 @@ def _encoded(value: Any) -> bytes:
         return json.dumps(value, default=_packed).encode()
 
 
-def _packed(state: PathState) -> tuple[str, int, str, str]:
-    return (state.kind, state.mode, state.value, state.stamp)
+def _packed(state: PathState) -> tuple[str | int, ...]:
+    attrs = (state.attrs,) if state.attrs else ()
+    return (state.kind, state.mode, state.value, state.stamp, *attrs)
 
 
 def _state(raw: Any) -> PathState:
-    kind, mode, value, stamp = raw
-    return PathState(kind, mode=int(mode), value=str(value), stamp=str(stamp))
+    kind, mode, value, stamp, *attrs = raw
+    return PathState(
+        kind, mode=int(mode), value=str(value), stamp=str(stamp), attrs=str(attrs[0]) if attrs else ""
+    )

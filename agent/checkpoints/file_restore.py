@@ -26,6 +26,7 @@ from transcripts.wording import cause_of, pluralize
 
 from .change_log import FileChange
 from .content_store import ContentStore
+from .file_attributes import IncompleteRestoreError, set_attributes
 from .large_contents import copy_file, write_all
 from .recorder import Checkpoints, is_left
 from .snapshot import NOTHING, THEIRS, UNSEEN, PathState
@@ -42,6 +43,7 @@ class RestoreStep(Struct, frozen=True):
     changed_since  others have changed the file after the session did, as far as known
     interrupted    the session was interrupted while it changed the file, so others may not have
     folder         a directory is made, removed or changed
+    link           another name that the file had, which it does not get back
     """
 
     path: str
@@ -52,6 +54,7 @@ class RestoreStep(Struct, frozen=True):
     target: PathState
     folder: bool
     interrupted: bool
+    link: str = ""
 
     @property
     def title(self) -> str:
@@ -84,7 +87,11 @@ def plan_restore(checkpoints: Checkpoints, to_seq: int) -> list[RestoreStep]:
         if change.after is not None and is_left(change.after, theirs.get(path)):
             last[path] = replace(change, after=THEIRS)
     steps = (_step(checkpoints, first[path].before, last[path]) for path in sorted(first))
-    return [step for step in steps if step is not None]
+    return [
+        replace(step, link=first[step.path].link if _is_alone(checkpoints.root / step.path) else "")
+        for step in steps
+        if step is not None
+    ]
 
 
 def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: bool) -> dict[RestoreStep, str]:
@@ -187,10 +194,18 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
     action: Action = "restore"
     if "none" in (target.kind, now.kind):
         action = "remove" if target.kind == "none" else "create"
-    elif (now.kind, now.value) == (target.kind, target.value):
+    elif (now.kind, now.value) == (target.kind, target.value) and now.mode != target.mode:
         action = "mode"
     added, removed = line_counts(old, new) if new is not None else (0, 0)
     return replace(step, action=action, added=added, removed=removed)
+
+
+def _is_alone(path: Path) -> bool:
+    """Return whether a file does not exist or has no other name."""
+    try:
+        return path.lstat().st_nlink <= 1
+    except OSError:
+        return True
 
 
 def _is_locked(path: Path) -> bool:
@@ -240,7 +255,7 @@ def _clear(root_fd: int, step: RestoreStep) -> None:
 
 
 def _make(store: ContentStore, in_place: Container[str], root_fd: int, step: RestoreStep) -> None:
-    write = partial(_write, mode=step.target.mode, in_place=step.path in in_place)
+    write = partial(_write, target=step.target, in_place=step.path in in_place)
     with _parent(root_fd, step.path) as (fd, name):
         match step.target.kind:
             case "dir":
@@ -259,10 +274,11 @@ def _make(store: ContentStore, in_place: Container[str], root_fd: int, step: Res
                 raise OSError("a file of its kind cannot be restored")
 
 
-def _write(fd: int, name: str, mode: int, *, in_place: bool, fill: Callable[[int], None]) -> None:
+def _write(fd: int, name: str, target: PathState, *, in_place: bool, fill: Callable[[int], None]) -> None:
     """Write to a temporary file and rename it, so that an incomplete file is never visible.
 
-    A file with several hard links may be written `in_place`, which keeps the links.
+    A file with several hard links may be written `in_place`, which keeps the links. Raises
+    IncompleteRestoreError if some properties were not restored.
     """
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     linked = in_place and _kind(fd, name) == "file"
@@ -272,7 +288,10 @@ def _write(fd: int, name: str, mode: int, *, in_place: bool, fill: Callable[[int
     try:
         with closing(out):
             fill(out)
-            os.fchmod(out, mode)
+            if os.geteuid() == 0:
+                _give_owner(fd, name, out)
+            os.fchmod(out, target.mode)
+            left = set_attributes(out, target.attrs)
         if not linked:
             os.rename(written, name, src_dir_fd=fd, dst_dir_fd=fd)
     except BaseException:
@@ -280,6 +299,15 @@ def _write(fd: int, name: str, mode: int, *, in_place: bool, fill: Callable[[int
             with suppress(OSError):
                 os.unlink(written, dir_fd=fd)
         raise
+    if left:
+        raise IncompleteRestoreError(left)
+
+
+def _give_owner(fd: int, name: str, out: int) -> None:
+    """Let root's new file belong to the owner of the file in its place, else to that of its directory."""
+    with suppress(OSError):
+        found = os.stat(name if _kind(fd, name) == "file" else ".", dir_fd=fd, follow_symlinks=False)
+        os.fchown(out, found.st_uid, found.st_gid)
 
 
 def _unlock(root_fd: int, step: RestoreStep) -> None:

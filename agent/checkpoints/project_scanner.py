@@ -37,6 +37,7 @@ from transcripts import without_garbage_collection
 from transcripts.wording import pluralize
 
 from .content_store import ContentStore
+from .file_attributes import read_attributes
 from .large_contents import digest_of_file
 from .snapshot import IN_GIT, NOTHING, PathState, ProjectSnapshot, SnapshotLimits, Stamps, parents
 
@@ -91,6 +92,7 @@ class ProjectScanner(Struct):
     _listings: dict[str, _Listing] = field(default_factory=dict)
     _released: set[str] = field(default_factory=set)  # once in `tracked`, so not in the listings
     _blobs: dict[str, str] = field(default_factory=dict)  # probable contents of files to be read
+    _linked: dict[str, tuple[int, int]] = field(default_factory=dict)  # (device, inode)
     _without_git: bool = False  # after git has failed
 
     def scan(self, reading_share: float = 1.0) -> ProjectSnapshot:
@@ -100,7 +102,8 @@ class ProjectScanner(Struct):
         """
         began_ns = int(self.wall() * 1e9)
         end = self.clock() + self.limits.max_seconds
-        snapshot = ProjectSnapshot()
+        self._linked = {}
+        snapshot = ProjectSnapshot(linked=self._linked)
         stamps: Stamps = {}
         self.activity = "comparing the project's files"
         with without_garbage_collection():
@@ -271,6 +274,8 @@ class ProjectScanner(Struct):
         path = f"{self.root}/{name}"
         try:
             found = os.lstat(path)
+            if found.st_nlink > 1 and stat.S_ISREG(found.st_mode):
+                self._linked[name] = (found.st_dev, found.st_ino)
             known = self._unchanged(name, found, stored) if self.stamps else None
             if known is None:
                 if stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_large_file_bytes:
@@ -385,7 +390,7 @@ class ProjectScanner(Struct):
         """Return whether a path has changed. Storing its contents in the meantime is not a change."""
         if old.stamp and new.value and old.mode == new.mode:
             new = self.state(name, max_bytes=-1)
-        return old != new
+        return old != (new if old.attrs else replace(new, attrs=""))
 
     def state(self, name: str, max_bytes: int = MAX_ANNOUNCED_FILE_BYTES) -> PathState:
         """Return the state of one path and store its contents; those above `max_bytes` in the large store.
@@ -422,8 +427,12 @@ class ProjectScanner(Struct):
         """Return the state of a file with the hash of its contents, although these are not stored."""
         if state.kind != "file" or state.value:
             return state
-        digest = digest_of_file(str(self.root / name))
-        return PathState("file", mode=state.mode, value=digest) if digest else state
+        path = str(self.root / name)
+        digest = digest_of_file(path)
+        attrs = ""
+        with suppress(OSError, FileError), closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK)) as fd:
+            attrs = read_attributes(fd)
+        return PathState("file", mode=state.mode, value=digest, attrs=attrs) if digest else state
 
     def stored_state(
         self, path: str, found: os.stat_result, max_bytes: int, give_up: float = math.inf
@@ -449,9 +458,10 @@ class ProjectScanner(Struct):
                 else:
                     content = read_at_most(fd, max_bytes)
                     digest = self.store.put(content)
+                attrs = read_attributes(fd)
         except (OSError, FileError):
             return unstored
-        return PathState("file", mode=mode, value=digest) if digest else unstored
+        return PathState("file", mode=mode, value=digest, attrs=attrs) if digest else unstored
 
     def _unchanged(
         self, name: str, found: os.stat_result, stored: set[str] | ContentStore

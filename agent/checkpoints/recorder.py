@@ -352,6 +352,7 @@ class Checkpoints(Struct):
         names -= shared.edited if unsure else set()
         # Nothing is known about paths that the earlier scan did not reach.
         changed = {name: old for name in names if (old := before.at(name)) != UNSEEN}
+        links = before.other_names()
         found = []
         for name, old in sorted(self.scanner.with_stored_contents(changed).items()):
             new = after.at(name)
@@ -363,7 +364,7 @@ class Checkpoints(Struct):
                     left = UNSEEN
                 elif is_left(new, theirs.get(name)):
                     left = THEIRS
-                found.append(FileChange(seq, path=name, before=old, after=left))
+                found.append(FileChange(seq, path=name, before=old, after=left, link=links.get(name, "")))
         self.log.add(*found)
         return after
 

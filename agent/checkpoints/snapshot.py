@@ -45,12 +45,15 @@ class PathState(Struct, frozen=True, array_like=True, gc=False):
 
     The kind "none" is a missing path, "other" a pipe, socket or device, "unseen" a path that no scan reached.
     A file whose contents are not stored has no `value` but a `stamp` of size and time, to detect changes.
+    `attrs` are the extended attributes of a file whose contents are stored, as JSON; "" if it has none, or if
+    they are not known.
     """
 
     kind: Literal["none", "file", "link", "dir", "other", "unseen"]
     mode: int = 0
     value: str = ""
     stamp: str = ""
+    attrs: str = ""
 
     @property
     def restorable(self) -> bool:
@@ -75,7 +78,7 @@ class ProjectSnapshot(Struct):
     `read` is the number of files that had to be read (`read_bytes` in total), `unread` the number of files
     with only a stamp, since there was no time to store their contents. `skipped` lists directories whose
     contents are not recorded. `in_git` contains the files that git watches, `states` all other paths; it is
-    shared by snapshots and never changed.
+    shared by snapshots and never changed. `linked` identifies the files with other names (hard links).
     """
 
     states: dict[str, PathState] = field(default_factory=dict)
@@ -85,6 +88,17 @@ class ProjectSnapshot(Struct):
     read: int = 0
     read_bytes: int = 0
     unread: int = 0
+    linked: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def other_names(self) -> dict[str, str]:
+        """Return for each file with several names in the project another one of them."""
+        first: dict[tuple[int, int], str] = {}
+        found: dict[str, str] = {}
+        for name, file in self.linked.items():
+            if (other := first.setdefault(file, name)) != name:
+                found[name] = other
+                found.setdefault(other, name)
+        return found
 
     @property
     def unkept(self) -> list[str]:

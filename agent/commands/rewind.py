@@ -277,4 +277,6 @@ def _step_line(step: RestoreStep | RefStep) -> str:
         mark = f"  (changed {_BY_UNSEEN}, or outside this session since)"
     elif step.changed_since:
         mark = "  (changed outside this session since)"
+    if isinstance(step, RestoreStep) and step.link:
+        mark += f"  (as a file of its own, no longer a hard link to {one_line_path(step.link)})"
     return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.title)}{counts}{mark}"

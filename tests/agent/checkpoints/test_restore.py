@@ -32,6 +32,55 @@ def test_a_written_file_comes_back(root: Path, seq: Seq, checkpoints: Checkpoint
     assert tree(root) == before
 
 
+def test_extended_attributes_come_back(root: Path, checkpoints: Checkpoints) -> None:
+    noted, plain = root / "noted", root / "plain"
+    for path in (noted, plain):
+        path.write_text("text\n")
+    try:
+        os.setxattr(noted, "user.origin", b"a\0b")
+    except OSError:
+        pytest.skip("the file system has no extended attributes")
+
+    def change() -> None:
+        os.removexattr(noted, "user.origin")
+        os.setxattr(plain, "user.new", b"x")
+        plain.unlink()
+
+    run(checkpoints, change)
+    plan = plan_restore(checkpoints, 1)
+    assert [(step.path, step.action) for step in plan] == [("noted", "restore"), ("plain", "create")]
+    assert restore(checkpoints, plan, False) == {}
+    assert os.getxattr(noted, "user.origin") == b"a\0b" and os.listxattr(plain) == []
+    assert plan_restore(checkpoints, 1) == []
+
+
+def test_a_hard_link_that_comes_back_as_a_file_is_named(
+    root: Path, seq: Seq, checkpoints: Checkpoints
+) -> None:
+    (root / "a").write_text("text\n")
+    (root / "b").hardlink_to(root / "a")
+    run(checkpoints, (root / "b").unlink)
+    again = Checkpoints(root, sid=checkpoints.sid, seq=seq)
+    for each in (checkpoints, again):
+        assert [(step.path, step.link) for step in plan_restore(each, 1)] == [("b", "a")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root creates files for others")
+def test_what_root_restores_belongs_to_its_owner(root: Path, checkpoints: Checkpoints) -> None:
+    for name in ("kept", "gone"):
+        (root / name).write_text(name)
+    for path in (root, root / "kept", root / "gone"):
+        os.chown(path, 1234, 1234)
+
+    def change() -> None:
+        (root / "gone").unlink()
+        (root / "kept").write_text("new")
+
+    run(checkpoints, change)
+    assert restore(checkpoints, plan_restore(checkpoints, 1), False) == {}
+    assert {(root / name).stat().st_uid for name in ("kept", "gone")} == {1234}
+
+
 def test_a_created_file_is_removed_with_the_directories_made_for_it(
     root: Path, seq: Seq, checkpoints: Checkpoints
 ) -> None:
