@@ -16,6 +16,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -102,6 +103,9 @@ _UNNAMED_CLIENT = lazy_pattern(rf"{_AT_START}(?:openssl\s+s_client|nc|ncat|netca
 _LOCAL_HOST = lazy_pattern(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
 
 
+ForbiddenAction = Literal["read", "write"]  # "read": writing too
+
+
 class SandboxedRun(Struct, frozen=True):
     """A command that ran in the sandbox.
 
@@ -167,8 +171,10 @@ def unnamed_refusal(run: SandboxedRun) -> str:
     )
 
 
-def forbidden_action(profile: SandboxProfile, path: Path, private: Path | None = None) -> str | None:
-    """Return the action that the sandbox forbids at a real path: "read", "write" (only), or None."""
+def forbidden_action(
+    profile: SandboxProfile, path: Path, private: Path | None = None
+) -> ForbiddenAction | None:
+    """Return the action that the sandbox forbids at a real path, None for none."""
     if _is_within(path, (*profile.hidden, *profile.records)):
         return "read"
     if _is_within(path, profile.read_only):
@@ -181,7 +187,7 @@ def forbidden_action(profile: SandboxProfile, path: Path, private: Path | None =
 
 
 def _is_within(path: Path, places: Sequence[Path]) -> bool:
-    return any(path == place or path.is_relative_to(place) for place in places)
+    return any(map(path.is_relative_to, places))
 
 
 def _refused_service(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | None:
@@ -204,16 +210,13 @@ def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
     for at in found[:50]:
         for name in (*_objects_of_git(lines, at, run.cwd), *_named_paths(lines, at)):
             path = _real_path(name, run.cwd)
-            action = _refused_action(run, path, lines[at]) if path is not None else None
-            if path is not None and action is not None:
-                program = _program(lines[at], run.line)
-                searching = (program or _first_program(run.line)) in _SEARCHING
-                if searching and (action == "write" or path.name not in run.line):
-                    continue
+            if path is None or (action := _refused_action(run, path, lines[at])) is None:
+                continue
+            program = _program(lines[at], run.line)
+            searching = (program or _first_program(run.line)) in _SEARCHING
+            if not searching or (action == "read" and path.name in run.line):
                 folder = str(run.profile.folder)
-                return BlockedAccess(
-                    "read" if action == "read" else "write", target=str(path), program=program, folder=folder
-                )
+                return BlockedAccess(action, target=str(path), program=program, folder=folder)
     return None
 
 
@@ -257,7 +260,7 @@ def _real_path(name: str, cwd: Path) -> Path | None:
     return None
 
 
-def _refused_action(run: SandboxedRun, path: Path, message: str) -> str | None:
+def _refused_action(run: SandboxedRun, path: Path, message: str) -> ForbiddenAction | None:
     """Return the action at a path that the sandbox forbids and the agent itself could perform."""
     moved = bool(_MOVED.search(message))  # the path itself was to be moved
     made = ">" in run.line and bool(_REDIRECTION.match(message.strip())) and not os.path.lexists(path)
