@@ -27,7 +27,7 @@ __getattr__ = lazy_door(
         "command_context": "CommandContext",
         "command_hints": "awaits_keys hint is_answer",
         "command_progress": "LineNews ProgressThrottle",
-        "env_filter": "filter_environment hardened_git hide_own_environment",
+        "env_filter": "filter_environment hardened_git",
         "foreground": (
             "STILL_RUNNING CommandEnd CommandLimits ends_in_prompt move_to_background run_foreground"
         ),
@@ -38,7 +38,7 @@ __getattr__ = lazy_door(
         "output_folding": "fold_output",
         "output_text": "decoded_output",
         "own_command": "OwnCommandEnd run_own_command",
-        "runner": "CommandRunner DRAIN_LIMIT_S command_runner guard_of_records",
+        "runner": "CommandRunner DRAIN_LIMIT_S begin_supervisor command_runner guard_of_records",
         "spool": "Spool",
     },
 )

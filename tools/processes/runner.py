@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 DRAIN_LIMIT_S = 0.3  # for output left in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; after that all commands are ended
-_SWITCHED_OFF = ("off", "0", "no", "false")  # values of MAKEROOM_NAMESPACE
 
 
 class StartedCommand(NamedTuple):
@@ -92,21 +91,12 @@ class CommandRunner:
     async def _start_supervisor(self) -> Supervisor:
         if self._supervisor is not None:
             self._supervisor.abandon()
-        self._private = private = private_folder()
         with suppress(OSError):  # only an existing directory can be hidden
             self.context.outputs.mkdir(mode=0o700, exist_ok=True)
-        try:
-            first = self.profile or await self.first_profile()
-            self.profile = self.profile or first  # another one may have been set in the meantime
-            enclose = self.context.environ.get("MAKEROOM_NAMESPACE", "").lower() not in _SWITCHED_OFF
-            self._supervisor = await tools.sandbox.start_supervisor(
-                private, enclose=enclose, profile=self.profile
-            )
-        except BaseException:
-            shutil.rmtree(private, ignore_errors=True)
-            raise
-        if self._supervisor.how != "namespace":
-            hide_own_environment()
+        first = self.profile or await self.first_profile()
+        self.profile = self.profile or first  # another one may have been set in the meantime
+        self._private = private_folder()
+        self._supervisor = await begin_supervisor(self._private, self.context.environ, self.profile)
         return self._supervisor
 
     async def _usual_profile(self) -> SandboxProfile:
@@ -378,6 +368,25 @@ class CommandRunner:
                 self.context.outputs.rmdir()
         for job in self.jobs.values():
             job.spool.close()
+
+
+async def begin_supervisor(
+    private: Path, environ: Mapping[str, str], profile: SandboxProfile | None = None
+) -> Supervisor:
+    """Start a supervisor, with MAKEROOM_NAMESPACE=off without namespaces. Raises SupervisorLost.
+
+    It removes the directory `private` when it ends; if it cannot be started, that is removed here. Without
+    namespaces commands could read the environment of this process, so that is hidden from them.
+    """
+    enclose = environ.get("MAKEROOM_NAMESPACE", "").lower() not in ("off", "0", "no", "false")
+    try:
+        supervisor = await tools.sandbox.start_supervisor(private, enclose=enclose, profile=profile)
+    except BaseException:
+        shutil.rmtree(private, ignore_errors=True)
+        raise
+    if supervisor.how != "namespace":
+        hide_own_environment()
+    return supervisor
 
 
 async def guard_of_records(runner: CommandRunner) -> RecordsGuard | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.processes import hide_own_environment
-from tools.sandbox import Supervisor, SupervisorLost, start_supervisor
+from tools.processes import begin_supervisor
+from tools.sandbox import Supervisor, SupervisorLost
 
 
 class ServerProcesses:
@@ -31,25 +30,15 @@ class ServerProcesses:
         if self._closed:
             raise SupervisorLost("makeroom is exiting")
         if self._starting is None or self._has_ended(self._starting):
-            self._starting = asyncio.ensure_future(self._start())
+            self._starting = asyncio.ensure_future(
+                begin_supervisor(Path(tempfile.mkdtemp(prefix="makeroom-mcp-")), self.environ)
+            )
         return await asyncio.shield(self._starting)
 
     def _has_ended(self, starting: asyncio.Task[Supervisor]) -> bool:
         if not starting.done():
             return False
         return starting.cancelled() or starting.exception() is not None or not starting.result().alive
-
-    async def _start(self) -> Supervisor:
-        private = Path(tempfile.mkdtemp(prefix="makeroom-mcp-"))
-        enclose = self.environ.get("MAKEROOM_NAMESPACE", "").lower() not in ("off", "0", "no", "false")
-        try:
-            supervisor = await start_supervisor(private, enclose=enclose)
-        except BaseException:
-            shutil.rmtree(private, ignore_errors=True)
-            raise
-        if supervisor.how != "namespace":
-            hide_own_environment()
-        return supervisor
 
     async def close(self) -> None:
         """Stop every server, and wait until they have ended."""
