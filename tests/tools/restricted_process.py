@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tools.base import ToolContext
-from tools.processes.jobs import exit_code
+from tools.processes.jobs import exit_status
 from tools.processes.runner import DRAIN_LIMIT_S, command_runner
 from tools.sandbox.supervisor.bpf import (
     ALLOW,
@@ -72,7 +72,7 @@ async def main(folder: Path, lines: list[str]) -> None:
         command, _ = await runner.start(line, folder, output.append, sandboxed=True)
         await asyncio.wait({command.exited}, timeout=GUARD_S)
         await asyncio.wait({command.closed}, timeout=DRAIN_LIMIT_S)
-        told.append((b"".join(output).decode(), exit_code(command.exited.result())[0]))
+        told.append((b"".join(output).decode(), exit_status(command.exited.result()).code))
     await runner.close()
     print(json.dumps({"wall": sandbox, "told": told}))
 

@@ -18,7 +18,7 @@ import pytest
 from tests.tables import each_row
 from tools.base import ToolCall
 from tools.bash import BashArguments, run_bash
-from tools.processes.jobs import exit_code
+from tools.processes.jobs import exit_status
 from tools.processes.runner import DRAIN_LIMIT_S, command_runner
 from tools.sandbox.supervisor.landlock import LEAST_ABI, confine, landlock_abi, readable_places
 from tools.sandbox.supervisor.shared_calls import shared_calls_program
@@ -299,7 +299,7 @@ class SandboxedSession:
         command, _ = await runner.start(line, self.shell.folder, output.append, sandboxed=True)
         await asyncio.wait({command.exited}, timeout=GUARD_S)
         await asyncio.wait({command.closed}, timeout=DRAIN_LIMIT_S)
-        code, _ = exit_code(command.exited.result())
+        code, _ = exit_status(command.exited.result())
         return f"{b''.join(output).decode()}[{code}]"
 
     def sandbox(self) -> tuple[str, str]:

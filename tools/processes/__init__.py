@@ -34,7 +34,7 @@ __getattr__ = lazy_door(
         "host_questions": "HostQuestions",
         "inbox": "Inbox",
         "job_ports": "listeners new_listeners port_note",
-        "jobs": "BackgroundJob CommandRequest exit_code",
+        "jobs": "BackgroundJob CommandRequest exit_status",
         "output_folding": "fold_output",
         "output_text": "decoded_output",
         "own_command": "OwnCommandEnd run_own_command",

@@ -15,7 +15,7 @@ from tools.sandbox import CommandHandle, LeftProcess
 
 from .command_hints import awaits_keys, looks_like_prompt
 from .command_progress import ProgressThrottle
-from .jobs import BackgroundJob, CommandRequest, exit_code
+from .jobs import BackgroundJob, CommandRequest, exit_status
 from .output_text import decoded_output
 from .runner import DRAIN_LIMIT_S, CommandRunner
 from .session_shell import last_folder
@@ -116,7 +116,7 @@ async def run_foreground(
     finally:
         runner.foreground.discard(moved)
         progress.stop()
-    code, signal = exit_code(command.exited.result() if command.exited.done() else None)
+    code, signal = exit_status(command.exited.result() if command.exited.done() else None)
     used = free - _free_bytes(runner.context.folder, unknown=free)
     prompted = why == "timeout" and asks
     folder = last_folder(report)

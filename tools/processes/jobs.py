@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
@@ -24,15 +24,25 @@ _STOPPED = {
 }
 
 
-def exit_code(status: int | None) -> tuple[int | None, str | None]:
-    """Return (exit code, name of the signal that ended it) of a raw wait status; 128 + n for a signal."""
+class ExitStatus(NamedTuple):
+    """The exit code of a process as in a shell, 128 + n for signal n, and the signal's name.
+
+    Both are None for an unknown status.
+    """
+
+    code: int | None = None
+    signal: str | None = None
+
+
+def exit_status(status: int | None) -> ExitStatus:
+    """Return the exit status in a raw wait status, None if that is unknown."""
     if status is None:
-        return None, None
+        return ExitStatus()
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
-        return code, None
+        return ExitStatus(code)
     names = {each.value: each.name for each in signal.Signals}
-    return 128 - code, names.get(-code, f"signal {-code}")
+    return ExitStatus(128 - code, names.get(-code, f"signal {-code}"))
 
 
 class CommandRequest(Struct, frozen=True):
@@ -85,7 +95,7 @@ class BackgroundJob(Struct, eq=False):
             return "running"
         if self.left_over:
             return "ended"
-        code, signal_name = exit_code(self.status)
+        code, signal_name = exit_status(self.status)
         how = _STOPPED[self.stopped] if self.stopped else "finished"
         if code is None:
             return how if self.stopped else "killed together with the supervisor process"

@@ -18,7 +18,7 @@ import tools.sandbox
 from transcripts.storage import opened_fd
 
 from .env_filter import filter_environment
-from .jobs import exit_code
+from .jobs import exit_status
 from .runner import DRAIN_LIMIT_S, CommandRunner
 from .session_shell import bash_path
 
@@ -78,7 +78,7 @@ async def run_own_command(
     finally:
         source.unlink(missing_ok=True)
         errors.unlink(missing_ok=True)
-    code = exit_code(running.exited.result())[0]
+    code = exit_status(running.exited.result()).code
     out = kept.decode("utf-8", "replace")
     refusal = _refusal(runner, line, err, profile, since) if sandboxed and code else None
     return OwnCommandEnd(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tools.files import is_inside, path_outside
-from tools.processes import exit_code
+from tools.processes import exit_status
 from tools.sandbox import CommandHandle, SupervisorLost
 from transcripts.wording import cause_of
 
@@ -106,7 +106,7 @@ class StdioConnection:
     async def _how_it_ended(self) -> str:
         await asyncio.wait({self._command.exited}, timeout=0.5)
         status = self._command.exited.result() if self._command.exited.done() else None
-        code, signal_name = exit_code(status)
+        code, signal_name = exit_status(status)
         if signal_name:
             how = f"it was killed by {signal_name}"
         elif code is None:
