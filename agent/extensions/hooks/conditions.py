@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent.permissions import PermissionRules, Rule, judge_call, translate_rule
+from agent.permissions import PermissionRules, judge_call, translate_rule
 from tools.access import command_access
 from tools.base import Access, ToolError
 
-_KINDS = {"read": "read", "edit": "write", "write": "write"}  # of tools whose rules are about paths
-
-
-def condition_rules(text: str, folder: str) -> tuple[Rule, ...]:
-    """Return the rules of a condition. Raises ValueError, with the reason, if makeroom cannot apply it."""
-    return translate_rule(text, folder)
-
 
 def meets(text: str, tool: str, given: Mapping[str, Any], folder: str) -> bool:
-    """Return whether a call may meet a condition.
+    """Return whether a call may meet a condition, a rule that `translate_rule` reads.
 
     A hook may guard something, so it also runs for a command line that cannot be read.
     """
-    rules = condition_rules(text, folder)
+    rules = translate_rule(text, folder)
     access = _access(tool, given, folder)
     if access is None:
         return any(rule.names(tool) for rule in rules)
@@ -37,7 +30,6 @@ def _access(tool: str, given: Mapping[str, Any], folder: str) -> Access | None:
             return command_access(line, folder)
         except ToolError:
             return None  # it does not run
-    kind = _KINDS.get(tool)
-    if kind is not None and isinstance(path := given.get("file_path"), str):
-        return Access("write" if kind == "write" else "read", path)
+    if tool in ("read", "edit", "write") and isinstance(path := given.get("file_path"), str):
+        return Access("read" if tool == "read" else "write", path)
     return None

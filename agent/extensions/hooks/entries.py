@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,22 +15,42 @@ from agent.ports import HookEvent
 HOOK_TIMEOUT_S = 60.0  # unless the entry defines another
 
 
+class Matcher(NamedTuple):
+    """The subjects of an event that a hook is for: any of the names, or a pattern to search for in them.
+
+    Without both, it matches every subject.
+    """
+
+    names: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] | None = None
+
+    def matches(self, subjects: Sequence[str]) -> bool:
+        """Return whether it matches a subject with these names; an event without subject has none."""
+        if not subjects or (not self.names and self.pattern is None):
+            return True
+        if self.pattern is not None:
+            return any(map(self.pattern.search, subjects))
+        return not self.names.isdisjoint(subjects)
+
+    def __str__(self) -> str:
+        return "|".join(sorted(self.names)) or (self.pattern.pattern if self.pattern is not None else "*")
+
+
 class HookEntry(Struct, frozen=True):
     """One hook: `run` is its command line as written, or the id of a client's callback.
 
-    names, pattern  its matcher: any of the names, or a pattern to search for; without both, everything
-    condition       the rule that a call has to meet, "" for none
-    blocks          its failure counts as a veto
-    background      it is not waited for, and its answer is ignored
-    short_name      the name of the setting that defines it, "" for the form of Claude Code
-    origin          the file, flag or plugin directory that defines it, for the user
-    start           commands before those of a plugin, which give them its directory; "" for others
+    matching    the subjects of the event that it is for
+    condition   the rule that a call has to meet, "" for none
+    blocks      its failure counts as a veto
+    background  it is not waited for, and its answer is ignored
+    short_name  the name of the setting that defines it, "" for the form of Claude Code
+    origin      the file, flag or plugin directory that defines it, for the user
+    start       commands before those of a plugin, which give them its directory; "" for others
     """
 
     event: HookEvent
     run: str
-    names: frozenset[str] = frozenset()
-    pattern: re.Pattern[str] | None = None
+    matching: Matcher = Matcher()
     timeout: float = HOOK_TIMEOUT_S
     condition: str = ""
     blocks: bool = False
@@ -52,17 +72,7 @@ class HookEntry(Struct, frozen=True):
     @property
     def matcher(self) -> str:
         """The matcher, for the user."""
-        return "|".join(sorted(self.names)) or (self.pattern.pattern if self.pattern is not None else "*")
-
-    def covers(self, event: HookEvent, subjects: Sequence[str]) -> bool:
-        """Return true if it is for an event; `subjects` are names of the event's subject, none for any."""
-        if event is not self.event:
-            return False
-        if not subjects or (not self.names and self.pattern is None):
-            return True
-        if self.pattern is not None:
-            return any(map(self.pattern.search, subjects))
-        return not self.names.isdisjoint(subjects)
+        return str(self.matching)
 
     def __str__(self) -> str:
         label = self.short_name or f"{self.event}({self.matcher})"
@@ -76,7 +86,9 @@ def chosen(
     subjects = _subjects(event, about)
     found: dict[str, HookEntry] = {}
     for entry in entries:
-        if entry.covers(event, subjects) and (not entry.condition or _meets(entry.condition, about, folder)):
+        if entry.event is not event or not entry.matching.matches(subjects):
+            continue
+        if not entry.condition or _meets(entry.condition, about, folder):
             first = found.setdefault(entry.line, entry)
             found[entry.line] = replace(first, blocks=first.blocks or entry.blocks)
     return tuple(found.values())

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
 from agent.ports import HookEvent
 
-from .entries import HOOK_TIMEOUT_S, HookEntry
+from .entries import HOOK_TIMEOUT_S, HookEntry, Matcher
 
 SHORT_NAMES: Mapping[str, tuple[HookEvent, ...]] = {
     "prompt": (HookEvent.PROMPT,),
@@ -71,14 +71,7 @@ class HookTable(Struct, frozen=True):
         )
 
 
-class _Matcher(NamedTuple):
-    """The names that a hook is for, or a pattern; without both, everything."""
-
-    names: frozenset[str] = frozenset()
-    pattern: re.Pattern[str] | None = None
-
-
-EVERYTHING = _Matcher()
+EVERYTHING = Matcher()
 
 
 class _Reading:
@@ -101,7 +94,9 @@ class _Reading:
         elif isinstance(groups, str) and groups.strip():
             for event in events:
                 guards = event is HookEvent.PRE_TOOL
-                self._add(event, groups.strip(), blocks=guards, short_name=short)
+                self.entries.append(
+                    HookEntry(event, groups.strip(), blocks=guards, short_name=short, origin=self._origin)
+                )
         elif not isinstance(groups, list) and groups is not None:
             self.problems.append(f'{name} must be a command, such as "check.sh", not {groups!r}')
         else:
@@ -128,13 +123,15 @@ class _Reading:
             return
         matcher = self._matcher(group.get("matcher"))
         for ident in group.get("hookCallbackIds") or ():
-            self._add(
+            entry = HookEntry(
                 event,
-                str(ident),
-                matcher,
+                run=str(ident),
+                matching=matcher,
                 timeout=_timeout(group),
                 blocks=group.get("onFailure", "continue") != "continue",
+                origin=self._origin,
             )
+            self.entries.append(entry)
         for hook in group.get("hooks") or ():
             if isinstance(hook, Mapping) and hook.get("type", "command") == "command":
                 self._read_command(event, matcher, hook, group)
@@ -145,7 +142,7 @@ class _Reading:
                 )
 
     def _read_command(
-        self, event: HookEvent, matcher: _Matcher, hook: Mapping[str, Any], group: Mapping[str, Any]
+        self, event: HookEvent, matcher: Matcher, hook: Mapping[str, Any], group: Mapping[str, Any]
     ) -> None:
         command = hook.get("command")
         if not isinstance(command, str) or not command.strip():
@@ -154,17 +151,19 @@ class _Reading:
         self.remarks += _remarks(event, hook)
         usual = "block" if event is HookEvent.PRE_TOOL else "continue"
         background = hook.get("async") is True
-        self._add(
+        entry = HookEntry(
             event,
-            _command_line(command, hook.get("args")),
-            matcher,
+            run=_command_line(command, hook.get("args")),
+            matching=matcher,
             timeout=_timeout(hook),
             condition=_condition(event, hook),
             blocks=not background and hook.get("onFailure", group.get("onFailure", usual)) != "continue",
             background=background,
+            origin=self._origin,
         )
+        self.entries.append(entry)
 
-    def _matcher(self, text: object) -> _Matcher:
+    def _matcher(self, text: object) -> Matcher:
         """Read a matcher: exact names, or a pattern if it contains any other character."""
         if text is None:
             return EVERYTHING
@@ -174,40 +173,14 @@ class _Reading:
         if not text or text == "*":
             return EVERYTHING
         if re.fullmatch(r"[\w,| -]*", text, re.ASCII):
-            return _Matcher(names=frozenset(filter(None, map(str.strip, re.split(r"[,|]", text)))))
+            return Matcher(names=frozenset(filter(None, map(str.strip, re.split(r"[,|]", text)))))
         try:
-            return _Matcher(pattern=re.compile(text))
+            return Matcher(pattern=re.compile(text))
         except re.error as error:
             self.remarks.append(
                 f"the matcher {text!r} of a hook is not a valid pattern ({error}), so it matches everything"
             )
             return EVERYTHING
-
-    def _add(
-        self,
-        event: HookEvent,
-        run: str,
-        matcher: _Matcher = EVERYTHING,
-        *,
-        timeout: float = HOOK_TIMEOUT_S,
-        condition: str = "",
-        blocks: bool = False,
-        background: bool = False,
-        short_name: str = "",
-    ) -> None:
-        entry = HookEntry(
-            event=event,
-            run=run,
-            names=matcher.names,
-            pattern=matcher.pattern,
-            timeout=timeout,
-            condition=condition,
-            blocks=blocks,
-            background=background,
-            short_name=short_name,
-            origin=self._origin,
-        )
-        self.entries.append(entry)
 
 
 def _remarks(event: HookEvent, hook: Mapping[str, Any]) -> Iterator[str]:
@@ -227,10 +200,10 @@ def _condition(event: HookEvent, hook: Mapping[str, Any]) -> str:
     text = hook.get("if")
     if not isinstance(text, str):
         return ""
-    from .conditions import condition_rules  # 10 ms, and few hooks have a condition
+    from agent.permissions import translate_rule  # 10 ms, and few hooks have a condition
 
     try:
-        return text if condition_rules(text, "/") else ""
+        return text if translate_rule(text, "/") else ""
     except ValueError:
         return ""
 
