@@ -70,6 +70,17 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigError(f"cannot read {path}: {why}; correct or remove it") from error
 
 
+def json_object(data: bytes) -> dict[str, Any]:
+    """Return the object that the content of a JSON file consists of. Raises ValueError with the reason."""
+    try:
+        found = json.loads(data.removeprefix(b"\xef\xbb\xbf"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(found, dict):
+        raise ValueError("it does not contain a JSON object")
+    return found
+
+
 def write_setting(path: Path, name: str, value: str) -> None:
     """Set a top-level entry in the user's own settings file; other lines stay unchanged.
 

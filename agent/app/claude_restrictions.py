@@ -8,7 +8,6 @@ settings. Its `allow` rules are not in force: they were granted to another progr
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -26,7 +25,7 @@ from agent.permissions import (
     translate_rule,
     with_our_path,
 )
-from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder
+from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder, json_object
 from transcripts.storage import read_regular
 from transcripts.wording import cause_of
 
@@ -76,7 +75,7 @@ def claude_rules(
             permissions = _permissions_in(path)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             why = cause_of(error)
             why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else why
             text = f"cannot read {path}: {why}. It may deny something: correct or remove it."
@@ -122,9 +121,8 @@ def _files(environ: Mapping[str, str], folder: Path, managed: Path) -> Iterator[
 
 
 def _permissions_in(path: Path) -> Mapping[str, Any]:
-    """Return the table of permissions in a file. Raises OSError, ValueError and RecursionError."""
-    raw = json.loads(read_regular(path, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf") or b"{}")
-    permissions = raw.get("permissions", {}) if isinstance(raw, dict) else None
+    """Return the table of permissions in a file. Raises OSError and ValueError."""
+    permissions = json_object(read_regular(path, MAX_SETTINGS_BYTES) or b"{}").get("permissions", {})
     if not isinstance(permissions, dict):
         raise ValueError("`permissions` is not an object")
     return permissions

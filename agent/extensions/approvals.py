@@ -11,11 +11,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
+from agent.settings_files import json_object
 from transcripts.storage import make_private_folders, opened_fd, read_regular, replace_file
 
 EVERYWHERE = "*"  # the file's key for decisions that apply to all projects
@@ -94,12 +95,10 @@ class Approvals:
 
 def _stored(path: Path) -> dict[str, dict[str, object]]:
     """Return the decisions in the file, by directory; none if it cannot be read, so all are asked again."""
-    try:
-        found = json.loads(read_regular(path, 8 * 1024 * 1024))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    entries = found.items() if isinstance(found, dict) else ()
-    return {folder: kept for folder, kept in entries if isinstance(kept, dict)}
+    with suppress(OSError, ValueError):
+        found = json_object(read_regular(path, 8 * 1024 * 1024))
+        return {folder: kept for folder, kept in found.items() if isinstance(kept, dict)}
+    return {}
 
 
 @contextmanager

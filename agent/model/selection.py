@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from msgspec.structs import asdict, replace
 
 from agent.errors import ModelError, ModelNotFound, UnknownModel
 from agent.model_port import Model, ModelFacts
+from agent.settings_files import json_object
 from transcripts.secrets import mask
 from transcripts.storage import make_private_folders, read_regular, replace_file
 
@@ -49,11 +51,9 @@ class ModelFactsCache(Struct, frozen=True):
             return
 
     def _read(self) -> dict[str, Any]:
-        try:
-            found = json.loads(read_regular(self.path, 1024 * 1024))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        with suppress(OSError, ValueError):
+            return json_object(read_regular(self.path, 1024 * 1024))
+        return {}
 
 
 def _key(server: str, model: str) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
 from agent.extensions.ignored import IgnoredPart
-from agent.settings_files import claude_folder, read_settings
+from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder, json_object, read_settings
 from tools.text import escaped, printable
 from transcripts.patterns import lazy_pattern
 from transcripts.secrets import secret_values
@@ -179,11 +179,9 @@ def _read_toml(path: Path, source: Source) -> ClaudeSettings:
 
 def _read_json(path: Path, source: Source) -> ClaudeSettings:
     try:
-        raw = json.loads(read_regular(path, 1024 * 1024).removeprefix(b"\xef\xbb\xbf") or b"{}")
-    except (OSError, ValueError, RecursionError) as error:
+        raw = json_object(read_regular(path, MAX_SETTINGS_BYTES) or b"{}")
+    except (OSError, ValueError) as error:
         return ClaudeSettings(path, source, problems=(f"{path}: {error} (its hooks are ignored)",))
-    if not isinstance(raw, dict):
-        return ClaudeSettings(path, source, problems=(f"{path}: not a JSON object (its hooks are ignored)",))
     table = HookTable.read(raw.get("hooks"), str(path))
     style = raw.get("outputStyle")
     model = raw.get("model")

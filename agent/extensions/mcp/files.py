@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from agent.errors import UsageError
+from agent.settings_files import json_object
 from transcripts.storage import make_private_folders, read_regular, replace_file
 from transcripts.wording import cause_of
 
@@ -160,15 +161,9 @@ def store_entry(path: Path, name: str, raw: RawEntry | None) -> bool:
 
 def _read_json(path: Path) -> dict[str, Any]:
     """Return the object in a file; an empty one if there is no file. Raises OSError and ValueError."""
-    try:
-        data = json.loads(read_regular(path, MAX_MCP_FILE_BYTES).decode("utf-8-sig"))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-    if not isinstance(data, dict):
-        raise ValueError("it does not contain a JSON object")
-    return data
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return json_object(read_regular(path, MAX_MCP_FILE_BYTES))
+    return {}
 
 
 def _described(path: Path, error: Exception) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
+from agent.settings_files import json_object
 from agent.version import __version__
 from transcripts.storage import make_private_folders, read_regular, replace_file
 from transcripts.wording import cause_of
@@ -53,11 +54,9 @@ class TokenFile:
 
     def load(self) -> dict[str, Any]:
         """Return the stored values; none if the file cannot be read."""
-        try:
-            found = json.loads(read_regular(self.path, 256 * 1024))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        with suppress(OSError, ValueError):
+            return json_object(read_regular(self.path, 256 * 1024))
+        return {}
 
     def _store(self, **more: Any) -> None:
         make_private_folders(self.path.parent)

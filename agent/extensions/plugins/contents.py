@@ -14,6 +14,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.hooks import HookEntry, HookTable
+from agent.settings_files import json_object
 from tools.text import escaped, printable
 from transcripts.storage import read_regular
 from transcripts.wording import pluralize
@@ -119,7 +121,9 @@ def read_plugin(plugin: Plugin, entry: Mapping[str, Any]) -> Plugin:
     Blocks on the disk; raises OSError and ValueError if a file of it cannot be read.
     """
     root = plugin.root
-    manifest = _object(root / ".claude-plugin" / "plugin.json", missing={})
+    manifest: Mapping[str, Any] = {}
+    with suppress(FileNotFoundError, NotADirectoryError):
+        manifest = _object(root / ".claude-plugin" / "plugin.json")
     replaced = entry.get("strict") is False and any(key in entry for key in _USED)
     definitions = [entry] if replaced else [_usual(root), manifest, entry]
     reading = _Reading(root)
@@ -270,19 +274,12 @@ def _markdown_files(path: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if name.endswith(".md"))
 
 
-def _object(path: Path, missing: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+def _object(path: Path) -> Mapping[str, Any]:
     """Return the object in a file. Raises OSError and ValueError."""
     try:
-        found = json.loads(read_regular(path, MAX_FILE_BYTES).removeprefix(b"\xef\xbb\xbf"))
-    except (FileNotFoundError, NotADirectoryError):
-        if missing is None:
-            raise
-        return missing
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{path.name} does not contain a JSON object")
-    return found
+        return json_object(read_regular(path, MAX_FILE_BYTES))
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
 
 
 def _digest(plugin: Plugin) -> bytes:

@@ -7,8 +7,8 @@ enabledPlugins                             in settings files: {"name@marketplace
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
-from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder
+from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder, json_object
 from transcripts.storage import is_foreign, read_regular
 
 from .contents import Plugin, read_plugin
@@ -147,8 +147,6 @@ def _objects(given: object) -> Iterator[Mapping[str, Any]]:
 
 def _object(path: Path, limit: int) -> Mapping[str, Any]:
     """Return the object in a file; an empty one if there is none. A damaged file defines nothing."""
-    try:
-        found = json.loads(read_regular(path, limit).removeprefix(b"\xef\xbb\xbf"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    with suppress(OSError, ValueError):
+        return json_object(read_regular(path, limit))
+    return {}

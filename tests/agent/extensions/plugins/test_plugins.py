@@ -185,7 +185,7 @@ def test_an_approved_plugin_defines_output_styles(tmp_path: Path) -> None:
 def test_a_damaged_plugin_and_one_in_the_project_are_not_used(places: Places) -> None:
     places.install()
     places.write(places.root / "hooks/hooks.json", "[]")
-    assert places.found()[0].problem == "hooks.json does not contain a JSON object"
+    assert places.found()[0].problem == "hooks.json: it does not contain a JSON object"
     inside = places.project / "vendor"
     places.write(inside / "commands/a.md", "a")
     listed = {ID: [{"installPath": str(inside)}]}
