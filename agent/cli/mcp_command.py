@@ -193,7 +193,7 @@ def add_server(setup: RunSetup, given: argparse.Namespace) -> int:
 def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> int:
     scope: FileScope = given.scope or "local"
     entry = read_entry(given.name, raw, scope, with_project(setup.environ, setup.folder))
-    if entry.problem and "needs the variable" not in entry.problem:
+    if entry.problem and not entry.may_be_set:
         raise UsageError(f"cannot add {given.name}: {entry.problem}")
     path = files_of(setup).path(scope)
     try:

@@ -19,9 +19,11 @@ RawEntry = Mapping[str, Any]  # as written in the file
 MAX_SERVER_NAME_CHARS = 64
 PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"
 VARIABLE = r"(?a:\$\{([A-Za-z_]\w*)(?::-([^}]*))?\})"
-
-
 PLUGIN_PREFIX = "plugin:"
+
+
+class _MissingVariables(ValueError):
+    """An entry refers to variables that are not set."""
 
 
 class ServerEntry(Struct, frozen=True):
@@ -33,6 +35,7 @@ class ServerEntry(Struct, frozen=True):
     always_load  its tools are offered to the model directly
     off          it is not started until the user enables it
     problem      the reason why it cannot be started, "" if it can; `remarks` are other lines
+    may_be_set   the only reason is that variables are not set, which they may be later
     """
 
     name: str
@@ -49,6 +52,7 @@ class ServerEntry(Struct, frozen=True):
     always_load: bool = False
     off: bool = False
     problem: str = ""
+    may_be_set: bool = False
     remarks: tuple[str, ...] = ()
 
     @property
@@ -108,7 +112,8 @@ def read_entry(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str
         return _read(name, raw, scope, environ)
     except ValueError as error:
         kind = _kind(str(raw.get("type", ""))) or ("http" if "url" in raw else "stdio")
-        return ServerEntry(name, scope=scope, kind=kind, raw=raw, problem=str(error))
+        may_be_set = isinstance(error, _MissingVariables)
+        return ServerEntry(name, scope=scope, kind=kind, raw=raw, problem=str(error), may_be_set=may_be_set)
 
 
 def with_project(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -168,7 +173,7 @@ def _read(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) ->
     if filling.missing:
         names = sorted(filling.missing)
         number, verb = ("variable", "is") if len(names) == 1 else ("variables", "are")
-        raise ValueError(f"it needs the {number} {', '.join(names)}, which {verb} not set")
+        raise _MissingVariables(f"it needs the {number} {', '.join(names)}, which {verb} not set")
     if kind in ("http", "sse") and not re.match(r"https?://[^/\s]", entry.url):
         raise ValueError(f"its url {entry.url[:80]!r} is not an http:// or https:// URL")
     return entry
