@@ -28,7 +28,7 @@ from .entries import ServerEntry
 from .failures import NeedsLogin, ServerFailed
 from .remote import load_library, open_remote
 from .server import MCP_CONNECT_TIMEOUT_S
-from .session import McpSession
+from .session import McpSession, object_in
 
 if TYPE_CHECKING:
     import httpx2
@@ -229,8 +229,7 @@ async def log_in(state_dir: Path, entry: ServerEntry, show: ShowAddress) -> None
     from mcp.shared.auth import OAuthClientInformationFull
 
     store = token_file(state_dir, entry)
-    settings = entry.raw.get("oauth")
-    settings = settings if isinstance(settings, dict) else {}
+    settings = object_in(entry.raw.get("oauth"))
     port = settings.get("callbackPort")
     callback = BrowserAnswer()
 

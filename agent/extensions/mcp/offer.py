@@ -10,7 +10,7 @@ from agent.permissions import FOREIGN_PREFIX
 
 from .failures import ConnectionLost, ServerFailed
 from .names import tool_names
-from .session import McpSession, Message
+from .session import McpSession, Message, object_in
 
 RESOURCES = "resources"  # represents a server's resources among the names of its tools
 
@@ -30,8 +30,7 @@ class Offer(Struct, frozen=True):
 
 async def ask_offer(session: McpSession, greeting: Message, word: str) -> Offer:
     """Return the offer of a session's server; `word` represents it in names. Raises ServerFailed."""
-    features = greeting.get("capabilities")
-    features = features if isinstance(features, dict) else {}
+    features = object_in(greeting.get("capabilities"))
     tools = await _listed(session, features, "tools")
     prompts = await _listed(session, features, "prompts")
     resources = await _listed(session, features, "resources")

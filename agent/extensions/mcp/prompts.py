@@ -13,7 +13,7 @@ from tools.text import printable
 from .failures import ServerFailed
 from .names import tool_names
 from .server import McpServer
-from .session import Message
+from .session import Message, objects_in
 
 
 class CalledPrompt(Struct, frozen=True):
@@ -36,16 +36,13 @@ class CalledPrompt(Struct, frozen=True):
             answer = await self.server.request("prompts/get", params)
         except ServerFailed as error:
             raise ToolError(str(error)) from error
-        messages = answer.get("messages")
-        found = [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
-        text = "\n\n".join(filter(None, map(_message_text, found)))
+        text = "\n\n".join(filter(None, map(_message_text, objects_in(answer.get("messages")))))
         if not text.strip():
             raise ToolError("the server gave no text")
         return printable(text[:200_000])
 
-    def _parameters(self) -> list[Message]:
-        found = self.prompt.get("arguments")
-        return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    def _parameters(self) -> Sequence[Message]:
+        return objects_in(self.prompt.get("arguments"))
 
     def _filled(self) -> dict[str, str]:
         """Return the arguments by name; the last one gets all remaining words. Raises ToolError."""

@@ -21,6 +21,7 @@ from transcripts.secrets import SecretMasks
 from transcripts.wording import cause_of
 
 from .entries import ServerEntry
+from .session import objects_in
 
 MAX_MCP_IMAGES = 10
 MAX_MCP_DATA_PARTS = 30  # images, sounds and other files of one result
@@ -57,7 +58,7 @@ class ResultPlace(Struct, frozen=True):
 async def mcp_result(answer: Mapping[str, Any], place: ResultPlace, about: Mapping[str, Any]) -> ToolResult:
     """Return the result of `tools/call`. `about` is for the transcript."""
     return await _made_result(
-        _objects(answer.get("content")),
+        objects_in(answer.get("content")),
         place,
         about,
         structured=answer.get("structuredContent"),
@@ -69,12 +70,8 @@ async def resource_result(
     answer: Mapping[str, Any], place: ResultPlace, about: Mapping[str, Any]
 ) -> ToolResult:
     """Return the result of `resources/read`."""
-    parts = [{"type": "resource", "resource": part} for part in _objects(answer.get("contents"))]
+    parts = [{"type": "resource", "resource": part} for part in objects_in(answer.get("contents"))]
     return await _made_result(parts, place, about)
-
-
-def _objects(found: object) -> list[dict[str, Any]]:
-    return [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
 
 
 async def _made_result(

@@ -19,6 +19,16 @@ ELICITATION = "elicitation/create"  # the server asks the user something
 Message = Mapping[str, Any]
 
 
+def object_in(found: object) -> dict[str, Any]:
+    """Return an object that a server sends, {} for anything else in its place."""
+    return found if isinstance(found, dict) else {}
+
+
+def objects_in(found: object) -> list[dict[str, Any]]:
+    """Return the objects of a list that a server sends, [] for anything else in its place."""
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
 class McpSession:
     """The pending requests of one connection.
 
@@ -90,8 +100,7 @@ class McpSession:
         seen: set[str] = set()
         for _ in range(100):
             page = await self.request(method, {} if cursor is None else {"cursor": cursor})
-            items = page.get(key)
-            found += [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+            found += objects_in(page.get(key))
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or cursor in seen or len(found) >= MAX_LIST_ITEMS:
                 break
@@ -101,16 +110,14 @@ class McpSession:
     def receive(self, message: Any) -> None:
         """Take a message of the server, or a batch of messages."""
         if isinstance(message, list):
-            for each in message[:MAX_LIST_ITEMS]:
-                if isinstance(each, dict):
-                    self.receive(each)
+            for each in objects_in(message[:MAX_LIST_ITEMS]):
+                self.receive(each)
         elif isinstance(message, dict):
             method = message.get("method")
             if not isinstance(method, str):
                 self._settle(message)
                 return
-            params = message.get("params")
-            params = params if isinstance(params, dict) else {}
+            params = object_in(message.get("params"))
             if "id" in message:
                 self._requested(message["id"], method, params)
             elif method == "notifications/progress":
@@ -128,8 +135,7 @@ class McpSession:
             reason = error.get("message") if isinstance(error, dict) else error
             waiting.set_exception(ServerFailed(str(reason)[:2_000]))
         else:
-            result = message.get("result")
-            waiting.set_result(result if isinstance(result, dict) else {})
+            waiting.set_result(object_in(message.get("result")))
 
     def _report_progress(self, params: Message) -> None:
         report = self._progress.get(str(params.get("progressToken")))
