@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
+from enum import Enum, auto
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -80,6 +81,11 @@ class Config(Struct, frozen=True):
     origins: Mapping[str, str] = field(default_factory=dict)  # where each name was set: a file, a variable
 
     @property
+    def settings_path(self) -> Path:
+        """The user's own settings file."""
+        return self.user_dir / "settings.toml"
+
+    @property
     def official(self) -> bool:
         """Return whether requests go to the service itself, which takes every field that we send."""
         return self.base_url is None or self.base_url.rstrip("/") == "https://api.anthropic.com"
@@ -99,11 +105,22 @@ class Config(Struct, frozen=True):
         return tuple(dict.fromkeys(found))
 
 
-# A project's file comes with the checkout, so it can only tune and tighten.
-PROJECT_SETTINGS = (
-    "effort", "max_tokens", "context_window", "permission_mode", "deny", "ask", "sandbox", "compact",
-)  # fmt: skip
-GRANTED_SETTINGS = ("allow", "sandbox")  # in the file with the permissions granted for a project
+class _Source(Enum):
+    """A source of settings: the user, the checkout, or the user's grants for a project."""
+
+    OWN = auto()
+    PROJECT = auto()
+    GRANTED = auto()
+
+
+# The settings of a source; the user's own may be any. A project's file comes with the checkout, so it can
+# only tune and tighten.
+SETTABLE: Mapping[_Source, tuple[str, ...]] = {
+    _Source.PROJECT: (
+        "effort", "max_tokens", "context_window", "permission_mode", "deny", "ask", "sandbox", "compact",
+    ),
+    _Source.GRANTED: ("allow", "sandbox"),
+}  # fmt: skip
 PROJECT_MODES = ("manual", "plan", "dontAsk")
 # A mistake in these settings is an error: ignoring it would leave open what it was meant to guard.
 GUARDING_SETTINGS = ("deny", "ask", "hooks", "sandbox", "compact")
@@ -122,14 +139,14 @@ def load_config(
         state_dir=Path(_value(environ, "XDG_STATE_HOME") or home / ".local" / "state") / "makeroom",
     )
     if given.reads("user"):
-        config = _with_file(config, user_dir / "settings.toml")
+        config = _with_file(config, config.settings_path, _Source.OWN)
     if given.reads("project"):
         config = _with_projects_file(config, folder)
     if given.reads("local"):
-        config = _with_file(config, permissions_path(user_dir, folder), GRANTED_SETTINGS)
+        config = _with_file(config, permissions_path(user_dir, folder), _Source.GRANTED)
     config = _with_claude_rules(config, {"HOME": str(home), **environ}, folder, given)
     config = _with_environment(config, environ)
-    config = _with_entries(config, "--settings", given.entries)
+    config = _with_entries(config, "--settings", given.entries, _Source.OWN)
     return replace(config, warnings=(*config.warnings, *given.remarks))
 
 
@@ -149,7 +166,7 @@ def _with_claude_rules(
 def _with_projects_file(config: Config, folder: Path) -> Config:
     own = folder / ".makeroom" / "settings.toml"
     warnings = [f"{own} belongs to another user (ignored)"] if is_foreign(own, folder) else []
-    config = config if warnings else _with_file(config, own, PROJECT_SETTINGS)
+    config = config if warnings else _with_file(config, own, _Source.PROJECT)
     with suppress(OSError):  # the directory cannot be read
         if unread := [name for name in UNREAD_FILES if (own.parent / name).exists()]:
             names = ", ".join(unread)
@@ -157,16 +174,13 @@ def _with_projects_file(config: Config, folder: Path) -> Config:
     return replace(config, warnings=(*config.warnings, *warnings))
 
 
-def _with_file(config: Config, path: Path, allowed: Sequence[str] = ()) -> Config:
-    """Return the config with a file's entries, limited to those of `allowed` unless that is empty."""
-    return _with_entries(config, path, read_settings(path), allowed)
+def _with_file(config: Config, path: Path, source: _Source) -> Config:
+    return _with_entries(config, path, read_settings(path), source)
 
 
-def _with_entries(
-    config: Config, path: Path | str, entries: Mapping[str, Any], allowed: Sequence[str] = ()
-) -> Config:
-    """Return the config with the entries of a settings file, or of a flag that replaces one."""
-    if not allowed or "allow" in allowed:
+def _with_entries(config: Config, path: Path | str, entries: Mapping[str, Any], source: _Source) -> Config:
+    """Return the config with those entries of a settings file, or of a flag, that its source may set."""
+    if source is not _Source.PROJECT:
         entries, unusable = _with_usable_rules(entries)
         ignored = (f"{path}: {problem} (this rule is ignored)" for problem in unusable)
         config = replace(config, warnings=(*config.warnings, *ignored))
@@ -174,14 +188,16 @@ def _with_entries(
     for name, entry in entries.items():
         if name in problems:
             problem = _problem_to_warn_of(path, name, problems[name], entry)
-        elif allowed == PROJECT_SETTINGS and name == "hooks":
+        elif source is _Source.PROJECT and name == "hooks":
             continue  # hooks of a project need approval: agent/extensions/hooks
-        elif allowed and name not in allowed:
+        elif source is _Source.GRANTED and name == "sandbox":
+            continue  # the permission store reads these directories when a session begins
+        elif source in SETTABLE and name not in SETTABLE[source]:
             problem = f"{name} can only be set in your own settings, not by a project"
-        elif name == "permission_mode" and allowed and values[name] not in PROJECT_MODES:
+        elif source is _Source.PROJECT and name == "permission_mode" and values[name] not in PROJECT_MODES:
             problem = f"{name} must be one of {', '.join(PROJECT_MODES)} in a project's settings"
-        elif name == "sandbox" and allowed:
-            config, problem = _with_stricter_sandbox(config, path, values[name], allowed)
+        elif source is _Source.PROJECT and name == "sandbox":
+            config, problem = _with_stricter_sandbox(config, path, values[name])
             if not problem:
                 continue
         else:
@@ -202,11 +218,9 @@ def _with_usable_rules(entries: Mapping[str, Any]) -> tuple[Mapping[str, Any], l
 
 
 def _with_stricter_sandbox(
-    config: Config, path: Path | str, entries: Mapping[str, Any], allowed: Sequence[str]
+    config: Config, path: Path | str, entries: Mapping[str, Any]
 ) -> tuple[Config, str]:
     """Return the config with the sandbox tightened by a file's entries, and the problem with them or ""."""
-    if allowed == GRANTED_SETTINGS:
-        return config, ""  # the permission store reads these directories when a session begins
     made, refused = config.sandbox.tightened(entries)
     if made != config.sandbox:
         origins = {**config.origins, "sandbox": str(path)}
