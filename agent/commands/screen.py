@@ -6,7 +6,7 @@ Their imports are loaded when the prompt is painted, or soon after.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
@@ -149,12 +149,7 @@ async def set_theme(controller: Controller, argument: str) -> Event | None:
         argument = row.value
     if argument not in THEMES:
         return usage_notice("theme", f"unknown theme {argument!r}" if argument else "")
-    controller.emit(ScreenSetting("theme", argument))
-    config = controller.setup.config  # from which the menu and /config read the current theme
-    config = replace(config, theme=argument, origins={**config.origins, "theme": "/theme"})
-    controller.setup = replace(controller.setup, config=config)
-    path = controller.setup.config.user_dir / "settings.toml"
-    return Notice(f'to keep it, add `theme = "{argument}"` to {path}')
+    return _use_on_screen(controller, "theme", argument, "/theme")
 
 
 async def set_editing(controller: Controller, argument: str) -> Event | None:
@@ -164,11 +159,16 @@ async def set_editing(controller: Controller, argument: str) -> Event | None:
     wanted = {"": other, "on": "vim", "off": "emacs"}.get(argument, argument)
     if wanted not in EDITING_MODES:
         return usage_notice("vim", f"unknown argument {argument!r}")
-    config = replace(config, editing=wanted, origins={**config.origins, "editing": "/vim"})
+    return _use_on_screen(controller, "editing", wanted, "/vim")
+
+
+def _use_on_screen(controller: Controller, name: Literal["theme", "editing"], value: str, by: str) -> Notice:
+    """Change a setting of the screen. The menus and /config read its current value from the config."""
+    controller.emit(ScreenSetting(name, value))
+    config = controller.setup.config
+    config = replace(config, **{name: value, "origins": {**config.origins, name: by}})
     controller.setup = replace(controller.setup, config=config)
-    controller.emit(ScreenSetting("editing", wanted))
-    path = controller.setup.config.user_dir / "settings.toml"
-    return Notice(f'to keep it, add `editing = "{wanted}"` to {path}')
+    return Notice(f'to keep it, add `{name} = "{value}"` to {config.settings_path}')
 
 
 async def choose_editing(controller: Controller, value: str) -> Event | None:

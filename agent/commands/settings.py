@@ -125,7 +125,7 @@ async def _change_model(controller: Controller, name: str) -> None:
 def _keep_model(controller: Controller, name: str) -> Notice:
     """Write the model for new sessions to the settings file. Raises ConfigError and OSError."""
     setup = controller.setup
-    path = setup.config.user_dir / "settings.toml"
+    path = setup.config.settings_path
     write_setting(path, "model", name)
     before = setup.config.origins.get("model", "OPENAI_MODEL")
     overridden = f", unless {before} in the environment overrides it" if setup.names_model else ""
@@ -271,7 +271,7 @@ async def show_settings(controller: Controller, argument: str) -> Event | None:
 
 def shown_settings_path(config: Config) -> str:
     """Return the path of the user's settings file, and whether it has yet to be created."""
-    path = config.user_dir / "settings.toml"
+    path = config.settings_path
     return str(path) if path.exists() else f"{path} (not created yet)"
 
 
@@ -309,7 +309,7 @@ async def _change_setting(controller: Controller, name: str, value: str = "") ->
         return changed
     if name in SECRET_SETTINGS:
         return Notice(f"set {SECRET_SETTINGS[name]} in the environment and restart")
-    path = controller.setup.config.user_dir / "settings.toml"
+    path = controller.setup.config.settings_path
     table = "in [compact] " if name.startswith("compact.") else ""
     written = value or "..."
     if value and isinstance(typed := typed_value(value), str):
