@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import get_args
+from typing import Any, NamedTuple, get_args
 
 from agent.app import THEMES
 from agent.formatting import format_count
@@ -40,6 +40,22 @@ UNSANDBOXED_MODE_WORDS: dict[str, str] = {
     "acceptEdits": "edits files of the project without asking, but asks before commands as manual does",
     "bypassPermissions": "asks only before irreversible actions",
 }
+
+
+class SettingRow(NamedTuple):
+    """A setting, its value, and where it was set."""
+
+    name: str
+    value: Any
+    origin: str
+
+
+class RuleRow(NamedTuple):
+    """A permission rule, its kind ("allow", "deny", "ask"), and where it was set."""
+
+    kind: str
+    rule: str
+    origin: str
 
 
 def model_menu(catalog: ModelCatalog, now: ModelFacts, listed: Sequence[str] = ()) -> Menu:
@@ -80,27 +96,27 @@ def mode_words(mode: str, sandbox: bool) -> str:
     return MODE_WORDS[mode] if sandbox else UNSANDBOXED_MODE_WORDS.get(mode, MODE_WORDS[mode])
 
 
-def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]], sandbox: bool) -> Menu:
-    """Return a menu of the modes and of the rules, which are (kind, rule, where it was set)."""
+def permission_menu(mode: str, rules: Iterable[RuleRow], sandbox: bool) -> Menu:
+    """Return a menu of the modes and of the rules."""
     modes = [
         MenuRow(f"mode {name}", title=f"mode {name}", facts=(*_mark(name == mode), mode_words(name, sandbox)))
         for name in get_args(Mode)
     ]
     shown = [
-        MenuRow(f"remove {rule}", title=f"{kind} {rule}", facts=(origin,)) for kind, rule, origin in rules
+        MenuRow(f"remove {row.rule}", title=f"{row.kind} {row.rule}", facts=(row.origin,)) for row in rules
     ]
     more = MenuRow("", title="add a rule…", facts=("/permissions allow RULE", "deny RULE", "ask RULE"))
     title = "Permissions: choose a mode, or a rule to remove"
     return Menu(title, (*modes, *shown, more), at=_place(modes, f"mode {mode}"))
 
 
-def settings_menu(rows: Sequence[tuple[str, str, str]]) -> Menu:
-    """Return a menu of the settings, which are (name, value, where it was set)."""
-    width = max((len(name) for name, _, _ in rows), default=0)
+def settings_menu(rows: Sequence[SettingRow]) -> Menu:
+    """Return a menu of the settings, whose values are texts."""
+    width = max((len(row.name) for row in rows), default=0)
     shown = []
-    for name, value, origin in rows:
-        where = f"  ({origin})" if origin != "default" else ""
-        shown.append(MenuRow(name, f"{name:<{width}}  {value}{where}"))
+    for row in rows:
+        where = f"  ({row.origin})" if row.origin != "default" else ""
+        shown.append(MenuRow(row.name, f"{row.name:<{width}}  {row.value}{where}"))
     return Menu("Which setting?", tuple(shown))
 
 

@@ -26,7 +26,15 @@ from transcripts.wording import pluralize, shorten
 from .importing_rules import import_rules
 from .running import usage_notice
 from .screen import choose_editing, set_theme
-from .setting_menus import effort_menu, mode_words, model_menu, permission_menu, settings_menu
+from .setting_menus import (
+    RuleRow,
+    SettingRow,
+    effort_menu,
+    mode_words,
+    model_menu,
+    permission_menu,
+    settings_menu,
+)
 from .system import show_sandbox
 from .table import usage_of
 
@@ -46,7 +54,6 @@ CHANGED_ELSEWHERE = {
     "ask": "use /permissions ask RULE to add one for this session; ",
 }
 SAVE = "--save"  # of /model: for new sessions too
-SettingRow = tuple[str, Any, str]  # name, value, where it was set
 
 
 async def show_status(controller: Controller, argument: str) -> Event | None:
@@ -231,15 +238,15 @@ def _permission_lines(store: PermissionStore) -> list[str]:
     denied = store.denied[-5:]
     return [
         f"mode   {rules.mode}: {mode_words(rules.mode, rules.sandboxed)}",
-        *(f"{kind:<5}  {rule}  ({origin})" for kind, rule, origin in _rule_rows(store)),
+        *(f"{row.kind:<5}  {row.rule}  ({row.origin})" for row in _rule_rows(store)),
         *(["recently denied:"] if denied else []),
         *(f"  {call.name}: {_first_argument(call.input)}" for call in denied),
     ]
 
 
-def _rule_rows(store: PermissionStore) -> list[tuple[str, str, str]]:
-    """Return the rules as (kind, rule, where it was set); several may translate one of another program."""
-    rows = ((kind, str(rule), _origin(store, rule)) for kind, rule in _rules_by_kind(store))
+def _rule_rows(store: PermissionStore) -> list[RuleRow]:
+    """Return the rules to show, each once: several may translate one of another program."""
+    rows = (RuleRow(kind, str(rule), _origin(store, rule)) for kind, rule in _rules_by_kind(store))
     return list(dict.fromkeys(rows))
 
 
@@ -260,9 +267,9 @@ async def show_settings(controller: Controller, argument: str) -> Event | None:
     rows = [*_settings(controller), *_compaction_settings(controller)]
     if argument:
         name, _, value = argument.partition(" ")
-        return await _change_named(controller, name, value.strip(), {name for name, _, _ in rows})
+        return await _change_named(controller, name, value.strip(), {row.name for row in rows})
     if controller.chooser is not None:
-        shown = [(name, _shown_value(name, value), origin) for name, value, origin in rows]
+        shown = [each._replace(value=_shown_value(each.name, each.value)) for each in rows]
         row = await controller.chooser.choose(settings_menu(shown))
         return await _change_setting(controller, row.value) if row is not None else None
     controller.emit(CommandOutput("\n".join(setting_lines(controller))))
@@ -278,8 +285,8 @@ def shown_settings_path(config: Config) -> str:
 def setting_lines(controller: Controller) -> list[str]:
     """List the settings in force and where each was set; of secrets only whether they are set."""
     rows = [*_settings(controller), *_compaction_settings(controller)]
-    width = max(len(name) for name, _, _ in rows)
-    return [f"{name:<{width}}  {_shown_value(name, value)}  ({origin})" for name, value, origin in rows]
+    width = max(len(row.name) for row in rows)
+    return [f"{row.name:<{width}}  {_shown_value(row.name, row.value)}  ({row.origin})" for row in rows]
 
 
 async def _change_named(controller: Controller, name: str, value: str, listed: set[str]) -> Event | None:
@@ -345,9 +352,9 @@ def _use_setting(controller: Controller, name: str, config: Config) -> None:
 def _shown_setting(controller: Controller, name: str) -> str:
     """Return the value of a setting and where it was set, as in `theme = dark (default)`."""
     rows = (*_settings(controller), *_compaction_settings(controller, whole=True))
-    value, origin = next((value, origin) for each, value, origin in rows if each == name)
-    shown = _shown_value(name, value)
-    return f"{name} is not set" if shown == "-" else f"{name} = {shown} ({origin})"
+    row = next(each for each in rows if each.name == name)
+    shown = _shown_value(name, row.value)
+    return f"{name} is not set" if shown == "-" else f"{name} = {shown} ({row.origin})"
 
 
 async def _set_mode(controller: Controller, value: str) -> Event | None:
@@ -387,7 +394,7 @@ def _settings(controller: Controller) -> Iterator[SettingRow]:
             value = model
             origin = "--offline" if setup.options.offline else origin
         now, then, command = changeable.get(name, (None, None, ""))
-        yield (name, value, origin) if now == then else (name, now, command)
+        yield SettingRow(name, value, origin) if now == then else SettingRow(name, now, command)
 
 
 def _compaction_settings(controller: Controller, whole: bool = False) -> Iterator[SettingRow]:
@@ -400,7 +407,7 @@ def _compaction_settings(controller: Controller, whole: bool = False) -> Iterato
         if value == default and name != "policy" and not whole:
             continue
         flag = "--policy" if name == "policy" and setup.options.policy else ""
-        yield f"compact.{name}", value, flag or origins.get(f"compact.{name}", "default")
+        yield SettingRow(f"compact.{name}", value, flag or origins.get(f"compact.{name}", "default"))
 
 
 def _shown_value(name: str, value: Any) -> str:
