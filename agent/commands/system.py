@@ -93,7 +93,10 @@ def _change(sandbox: SessionSandbox, verb: str, rest: str = "") -> str:
         changed = f"commands may always reach {host} in this project, and can send it any data"
         return changed if sandbox.has_network else f"{changed}, but the current sandbox has no network"
     elif verb in ("write", "read") and rest:
-        place = _place(sandbox, rest)
+        path = _named_path(sandbox, rest)
+        if not path.exists():
+            raise ValueError(f"cannot allow {rest}: it does not exist")
+        place = str(path.resolve())
         sandbox_entries({verb: [place]})
         store.let_through(verb, place)
         return f"commands may always {verb} {short_path(place)} in this project"
@@ -119,16 +122,13 @@ def _host_of(text: str) -> str:
     return name if is_port and name.lower() != "localhost" else host
 
 
-def _place(sandbox: SessionSandbox, text: str) -> str:
-    path = sandbox.home / text[2:] if text.startswith("~/") else sandbox.tools.folder / text
-    if not path.exists():
-        raise ValueError(f"cannot allow {text}: it does not exist")
-    return str(path.resolve())
+def _named_path(sandbox: SessionSandbox, text: str) -> Path:
+    return sandbox.home / text[2:] if text.startswith("~/") else sandbox.tools.folder / text
 
 
 def _forget(sandbox: SessionSandbox, text: str) -> str:
     store = sandbox.permissions
-    place = str((sandbox.home / text[2:] if text.startswith("~/") else sandbox.tools.folder / text).resolve())
+    place = str(_named_path(sandbox, text).resolve())
     with suppress(ValueError):
         text = _host_of(text) if "://" in text else text
     rules = [rule for rule in store.rules.allow if rule.tool == REACHING and rule.pattern == text.lower()]
@@ -153,9 +153,9 @@ def _sandbox_lines(sandbox: SessionSandbox) -> Iterator[str]:
     yield f"write    $TMPDIR{''.join(f', {short_path(str(place))}' for place in profile.writable)}{caches}"
     own = (sandbox.home, profile.folder)
     hidden = tuple(place for place in profile.hidden if any(map(place.is_relative_to, own)))
-    also = ", ".join(short_path(place, folder) for place in chosen.read)
+    allowed = ", ".join(short_path(place, folder) for place in chosen.read)
     secrets = _named(hidden, folder) or "secrets"
-    yield f"read     everything except {secrets}{f'; also {also}' if also else ''}"
+    yield f"read     everything except {secrets}{f'; also {allowed}' if allowed else ''}"
     hosts = ", ".join(reachable_hosts(sandbox.permissions.rules)) or "none"
     yield f"hosts    {hosts if sandbox.has_network else 'none (this sandbox has no network)'}"
     if sandbox.unheld:

@@ -343,6 +343,5 @@ def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
     if command is None:
         return "words"
     words = line.split()[1:]
-    only_shows = not words if command.during_turn == "bare" else False
-    only_shows = only_shows or words[:1] in [[word] for word in command.read_only_words]
+    only_shows = words[0] in command.read_only_words if words else command.during_turn == "bare"
     return "refuse" if command.at_screen and not only_shows else "run"
