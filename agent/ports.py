@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from tools.user_questions import Preview
 
 if TYPE_CHECKING:
+    from agent.permissions import Cause
     from compact import Spending
     from tools.base import Access, Tool
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 
 class PermissionQuestion(Struct, frozen=True):
-    """The question whether a call may run. `why` is the reason; `prefix` is the rule that "always" would add.
+    """The question whether a call may run.
 
+    `why` is the reason, `cause` what causes it if the question shows that anyway: an "edit" by its diff, a
+    place "outside" the project next to the path. `prefix` is the rule that "always" would add.
     If the sandbox blocked an access of a call, `refused` names it, and the question is whether to run the
     call again: without the sandbox, or in it with the access `through` allowed. `remedy` is the flag that
     would have allowed it, for runs without a user. `call` is the id of the model's call, `input` its input.
@@ -42,6 +45,7 @@ class PermissionQuestion(Struct, frozen=True):
     why: str
     prefix: str | None
     preview: Preview
+    cause: Cause = ""
     refused: str = ""
     through: str = ""
     remedy: str = ""

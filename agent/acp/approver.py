@@ -14,7 +14,6 @@ from acp.schema import (
     ToolKind,
 )
 
-from agent.permissions import WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
 from agent.ui import approval_choices
 from tools.user_questions import ANSWERS
@@ -118,7 +117,7 @@ class EditorApprover:
             shown = diff_contents(path, self._mask(preview.diff))
         elif text := preview.text or question.title:
             shown = [_text(fenced(self._mask(text)))]
-        reason = "" if preview.diff and question.why == WRITES_A_FILE else question.why
+        reason = "" if preview.diff and question.cause == "edit" else question.why
         why = [question.refused, reason]
         why += [
             f"{each.kind}s outside the project: {each.target}"

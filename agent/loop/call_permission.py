@@ -185,6 +185,7 @@ def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Permi
         title=call.title,
         access=call.access,
         why=verdict.why,
+        cause=verdict.cause,
         prefix=prefix,
         preview=preview_of(context, call),
         call=call.use.id,

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 Mode = Literal["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-WRITES_A_FILE = "it writes a file"  # the reason for asking about a plain edit, redundant next to a diff
-OUTSIDE = "outside the project"  # the reason for asking about a path, shown next to it
+# The cause of a question that says so in another way: by the diff of an edit, or next to the path.
+Cause = Literal["", "edit", "outside"]
 
 
 def mode_named(text: str) -> Mode | None:

@@ -19,7 +19,7 @@ from tools.guarded import PathGlobs, is_protected
 
 from .allow_rules import coverage, lasting_rule, opening_rule
 from .deny_rules import Denial, denial_of, denial_of_files
-from .modes import OUTSIDE, WRITES_A_FILE, Mode
+from .modes import Cause, Mode
 from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule
 
 if TYPE_CHECKING:
@@ -177,6 +177,7 @@ class Verdict(Struct, frozen=True):
     sandboxed  the command runs in the sandbox if it is allowed
     binding    the user has to be asked, even if a hook allows the call
     once       the user is asked each time, so approval holds for this call only
+    cause      the cause of a question, if the question shows it anyway
     """
 
     answer: Literal["allow", "ask", "deny"]
@@ -186,6 +187,7 @@ class Verdict(Struct, frozen=True):
     sandboxed: bool = False
     binding: bool = False
     once: bool = False
+    cause: Cause = ""
 
     def reason(self, mode: Mode) -> str:
         """Return the reason for the verdict in one line; unlike `why` it is never empty."""
@@ -404,10 +406,10 @@ def _judge_path(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     if access.kind in ("network", "server"):
         return _judge_service(tool, access, mode)
     if inside:
-        return Verdict("ask", why=WRITES_A_FILE, prefix=Rule(EDITING))
+        return Verdict("ask", why="it writes a file", cause="edit", prefix=Rule(EDITING))
     if access.protected:
         return Verdict("ask", _guarded_for(access), binding=True)
-    return Verdict("ask", OUTSIDE)
+    return Verdict("ask", "outside the project", cause="outside")
 
 
 def _judge_service(tool: str, access: Access, mode: Mode) -> Verdict:

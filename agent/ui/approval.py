@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from wcwidth import strip_sequences
 
 from agent.keys import with_keys
-from agent.permissions import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.user_questions import ANSWERS
 from transcripts.patterns import lazy_pattern
@@ -252,7 +251,7 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
         if (access.outside or access.protected) and access.kind != "network":  # which the title names
             named = f"/{access.target}".endswith(f"/{question.title.removeprefix('/')}")
             rows = [] if named and rows == [question.title] else rows  # the place is named once
-            where = f"{OUTSIDE}: " if access.outside else ""
+            where = "outside the project: " if access.outside else ""
             rows += inner.wrapped("warning", f"{access.kind}s {where}{one_line(access.target)}")
     return [f"  {row}" for row in rows]
 
@@ -338,11 +337,10 @@ def _first_change(body: list[str]) -> int:
 
 def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     """Draw the reason and the answers in at most `max_rows`: wrapped if they fit, else cut with a note."""
-    reason = panel.question.why
-    if reason == WRITES_A_FILE and panel.question.preview.diff:
-        reason = ""  # the diff shows it
-    if reason == OUTSIDE and any(access.outside for access in panel.question.access):
-        reason = ""  # the body names it
+    question = panel.question
+    shows_edit = question.cause == "edit" and bool(question.preview.diff)
+    shows_place = question.cause == "outside" and any(access.outside for access in question.access)
+    reason = "" if shows_edit or shows_place else question.why
     sentence = one_line(as_sentence(reason))
     why = [ctx.paint("dim", f"  {row}") for row in wrap(sentence, max(ctx.columns - 2, 2))] if reason else []
     if panel.commented is not None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent.cli.arguments import parse
 from agent.loop.call_permission import rules_for_session
-from agent.permissions.modes import MODES, mode_named
+from agent.permissions.modes import MODES, Cause, mode_named
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import PermissionRules, Verdict, judge_call
 from agent.ports import PermissionQuestion
@@ -177,6 +177,7 @@ def test_a_rule_may_begin_with_the_home_directory() -> None:
 
 def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
     place = f"{FOLDER}/a"
+    causes: dict[str, Cause] = {"it writes a file": "edit", "outside the project": "outside"}
     for access, why, prefix in (
         (Access("write", place), "it writes a file", Rule("edit")),
         (Access("write", place, protected=True), "a file there may be run later, or grant permissions", None),
@@ -188,7 +189,8 @@ def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
         (Access("run", "rm -rf /"), "it removes the root directory", None),
     ):
         binding = access.protected or "removes" in why
-        assert judge_call("write", [access], rules()) == Verdict("ask", why, prefix, binding=binding)
+        asked = Verdict("ask", why, prefix, binding=binding, cause=causes.get(why, ""))
+        assert judge_call("write", [access], rules()) == asked
 
 
 def test_bypass_frees_everything_but_ruin() -> None:

@@ -9,7 +9,6 @@ import pytest
 from wcwidth import strip_sequences
 
 from agent.__main__ import main
-from agent.permissions import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
 from agent.ui import approval
 from agent.ui.approval import (
@@ -321,19 +320,20 @@ def test_a_place_outside_the_project_is_named():
 
 
 @each_row(
-    ("title", "access", "why", "shown"),
+    ("title", "access", "cause", "shown"),
     [
-        (".env", Access("read", "/p/.env", protected=True), "it may contain secrets", ["reads /p/.env"]),
-        ("/etc/a", Access("read", "/etc/a", outside=True), OUTSIDE, ["reads outside the project: /etc/a"]),
-        ("b", Access("read", "/p/.env", protected=True), "it may contain secrets", ["b", "reads /p/.env"]),
+        (".env", Access("read", "/p/.env", protected=True), "", ["reads /p/.env"]),
+        ("/etc/a", Access("read", "/etc/a", outside=True), "outside", ["reads outside the project: /etc/a"]),
+        ("b", Access("read", "/p/.env", protected=True), "", ["b", "reads /p/.env"]),
     ],
 )
-def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, access, why, shown):
-    asked = question(tool="read", title=title, access=(access,), why=why, preview=Preview())
+def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, access, cause, shown):
+    why = "it may contain secrets"
+    asked = question(tool="read", title=title, access=(access,), why=why, cause=cause, preview=Preview())
     panel = panel_of(asked)
     rows = [row.strip() for row in draw_approval(panel, RenderContext(60, Theme(False, False)), 24)]
     filled = [row for row in rows if row]
-    reasons = ["It may contain secrets."] if why != OUTSIDE else []
+    reasons = [] if cause == "outside" else ["It may contain secrets."]
     assert filled[: 1 + len(shown) + len(reasons)] == ["Allow read?", *shown, *reasons]
     assert "1 Yes, this once" in filled[1 + len(shown) + len(reasons)]
 
@@ -443,12 +443,12 @@ LONG_EDIT = "".join(f" line {at}\n" for at in range(9)) + "-old\n+" + "new words
 
 
 def test_a_question_is_drawn_again_for_another_width_and_begins_where_the_change_is():
-    asked = question(
-        tool="edit", title="a.py", why=WRITES_A_FILE, preview=Preview(diff=f"@@ -1,11 +1,11 @@\n{LONG_EDIT}")
-    )
+    why = "it writes a file"
+    preview = Preview(diff=f"@@ -1,11 +1,11 @@\n{LONG_EDIT}")
+    asked = question(tool="edit", title="a.py", why=why, cause="edit", preview=preview)
     panel = panel_of(asked)
     wide = draw_approval(panel, RenderContext(120, Theme(False, False)), 30)
-    assert any(row.rstrip().endswith("new words") for row in wide) and WRITES_A_FILE not in "\n".join(wide)
+    assert any(row.rstrip().endswith("new words") for row in wide) and why not in "\n".join(wide)
     narrow = draw_approval(panel, RenderContext(40, Theme(False, False)), 30)
     assert "".join(narrow).count("words") == 8
     small = draw_approval(panel_of(asked), RenderContext(40, Theme(False, False)), 10)
