@@ -151,25 +151,55 @@ class Session:
         prompt = User(*self._next(), blocks, counts, source, joined=joined, scripted=scripted)
         return self._add(prompt, durable=True)
 
-    def request_sent(self, trigger: str, body: bytes, **about: Any) -> RequestSent:
-        """Record that a request with this body is sent. `about` are other fields of the fact."""
-        sha256 = self._record.digest(body) if body else ""
-        return self._add(RequestSent(*self._next(), trigger, sha256=sha256, **about))
+    def request_sent(
+        self,
+        trigger: str,
+        body: bytes,
+        *,
+        tokens: int = 0,
+        raw: int = 0,
+        attempt: int = 1,
+        encoding: str = "",
+        settings: Mapping[str, Any] | None = None,
+        marks: tuple[int, ...] = (),
+        instructions: str = "",
+        leave_out: int = 0,
+        edits: tuple[Edit, ...] = (),
+    ) -> RequestSent:
+        """Record that a request with this body is sent. The fields are those of the fact."""
+        sent = RequestSent(
+            *self._next(),
+            trigger,
+            tokens=tokens,
+            raw=raw,
+            attempt=attempt,
+            sha256=self._record.digest(body) if body else "",
+            encoding=encoding,
+            settings=settings or {},
+            marks=marks,
+            instructions=instructions,
+            leave_out=leave_out,
+            edits=edits,
+        )
+        return self._add(sent)
 
     def reply(self, reply: IncomingReply, asked: int) -> Reply:
         blocks = reply.kept() if reply.pending else tuple(reply.blocks)
         counts = self._count.blocks(blocks)
-        about: dict[str, Any] = {
-            "stop": reply.stop,
-            "complete": reply.complete,
-            "model": reply.model,
-            "asked": asked,
-            "ident": reply.ident,
-            "cache_miss": reply.cache_miss,
-        }
-        usage = reply.usage if reply.complete else self.used_at_least(reply)
-        partial = replace_surrogates(reply.unfinished) if reply.pending else ""
-        return self._add(Reply(*self._next(), blocks, counts, usage=usage, partial=partial, **about))
+        made = Reply(
+            *self._next(),
+            blocks,
+            counts,
+            usage=reply.usage if reply.complete else self.used_at_least(reply),
+            partial=replace_surrogates(reply.unfinished) if reply.pending else "",
+            stop=reply.stop,
+            complete=reply.complete,
+            model=reply.model,
+            asked=asked,
+            ident=reply.ident,
+            cache_miss=reply.cache_miss,
+        )
+        return self._add(made)
 
     def used_at_least(self, reply: IncomingReply) -> Usage:
         """Return the usage of a reply that was cut off, with our count of the received output."""
