@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -285,11 +284,9 @@ async def _call_tool(
         tools = context.tool_context if changing else None
         if changing and call.sandboxed and rules.sandbox_holds:
             async with checkpointed(context.checkpoints, emit, None) as changed, AsyncExitStack() as outside:
-                recording: list[AbstractAsyncContextManager[object]] = [
-                    checkpointed(context.checkpoints, emit, tools)
-                ]
-                ask = partial(_ask_and_record, questions, outside, recording)
-                result = await parsed.tool.run(parsed.arguments, replace(running, ask_to_leave=ask))
+                recording = checkpointed(context.checkpoints, emit, tools)
+                leaving = _RecordedLeaving(questions, outside=outside, recording=recording)
+                result = await parsed.tool.run(parsed.arguments, replace(running, ask_to_leave=leaving.ask))
         else:
             async with checkpointed(context.checkpoints, emit, tools) as changed:
                 result = await parsed.tool.run(parsed.arguments, running)
@@ -307,17 +304,23 @@ async def _call_tool(
         return text_result(fault, error=True)
 
 
-async def _ask_and_record(
-    questions: CallQuestions,
-    outside: AsyncExitStack,
-    recording: list[AbstractAsyncContextManager[object]],
-    refusal: BlockedAccess,
-) -> UnblockDecision:
-    """Ask about access for a command that can write nothing so far; once it can, its changes are recorded."""
-    decision = await questions.ask_about_access(refusal)
-    if decision.answer != "no" and not refusal.waiting and recording:
-        await outside.enter_async_context(recording.pop())
-    return decision
+class _RecordedLeaving(Struct):
+    """The questions about access of a command that can write nothing before the user allows it.
+
+    From then on its changes are recorded: `outside` enters `recording`.
+    """
+
+    questions: CallQuestions
+    outside: AsyncExitStack
+    recording: AbstractAsyncContextManager[object]
+    is_recorded: bool = False
+
+    async def ask(self, refusal: BlockedAccess) -> UnblockDecision:
+        decision = await self.questions.ask_about_access(refusal)
+        if decision.answer != "no" and not refusal.waiting and not self.is_recorded:
+            self.is_recorded = True
+            await self.outside.enter_async_context(self.recording)
+        return decision
 
 
 async def _with_words_of_hooks(
