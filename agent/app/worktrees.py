@@ -37,7 +37,8 @@ from transcripts.wording import cause_of, pluralize
 GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one context
 WORKTREES = Path(".makeroom", "worktrees")
 IGNORE_FILES = (".gitignore", ".ignore")
-# A script prints "ok" as its last line; if it does not, its output is the reason. $1 is the worktree.
+# A script prints "ok" as its last line; if it does not, its output is the reason, before "taken" if another
+# branch or worktree has the name. $1 is the worktree.
 _CHECKED = r"""
 exec 2>&1
 programs='^(filter[.].*[.](clean|smudge|process)|merge[.].*[.]driver)$'
@@ -66,7 +67,14 @@ within=$(
 """
 _ADD = f"""{_CHECKED}
 "$0" rev-parse -q --verify 'HEAD^0' >/dev/null || {{ echo "the repository has no commits"; exit 0; }}
-"$0" -c checkout.workers=0 worktree add -q -b "$2" "$1" HEAD && echo ok
+if "$0" rev-parse -q --verify "refs/heads/$2" >/dev/null; then
+    echo "a branch named '$2' already exists"
+    echo taken
+elif "$0" -c checkout.workers=0 worktree add -q -b "$2" "$1" HEAD; then
+    echo ok
+elif [ -e "$1/.git" ]; then  # another process was first
+    echo taken
+fi
 exit 0
 """
 # $1 is a worktree, $2 the commit that its branch began at; the other arguments leave out copies.
@@ -331,10 +339,11 @@ class Worktrees(Struct, frozen=True):
             try:
                 await _run(git, start or self.project, _ADD, str(found.path), each)
                 return found, await _copy_included(git, found)
+            except _NameTaken as error:
+                why = str(error)
             except UsageError as error:
                 why = str(error)
-                if "already exists" not in why:  # else the branch exists, or another process was first
-                    break
+                break
         raise UsageError(f"cannot create the worktree{f' {name}' if name else ''}: {why}")
 
     async def left_behind(self, git: GitRunner, worktree: Worktree) -> int:
@@ -465,6 +474,10 @@ def _move_records(source: Path, target: Path) -> None:
             shutil.move(path, target / path.name)
 
 
+class _NameTaken(UsageError):
+    """Another branch or worktree has the name."""
+
+
 async def _run(git: GitRunner, folder: Path, script: str, *arguments: str) -> str:
     """Return the output of a script of this module. Raises UsageError with the words of git."""
     try:
@@ -472,6 +485,8 @@ async def _run(git: GitRunner, folder: Path, script: str, *arguments: str) -> st
     except GitFailed as error:
         raise UsageError(f"{error} (in {folder})") from error
     text, _, end = output.rstrip("\n").rpartition("\n")
+    if end == "taken":
+        raise _NameTaken(" ".join(text.removeprefix("fatal: ").split()))
     if end != "ok":
         raise UsageError(" ".join(output.removeprefix("fatal: ").split()) or "git failed")
     return text
