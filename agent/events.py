@@ -140,11 +140,13 @@ class Notice(Struct, frozen=True):
 class CommandOutput(Struct, frozen=True):
     """The output of a command, never for the model. `form` selects the way to draw it.
 
-    Lines of a list ("rows") are cut at the width of the screen, except sentences below it.
+    The rows of a list ("rows") are cut at the width of the screen, except the last lines, which are
+    `sentences`.
     """
 
     text: str
     form: Literal["plain", "markdown", "diff", "rows"] = "plain"
+    sentences: int = 0
 
 
 class ContextChart(Struct, frozen=True):

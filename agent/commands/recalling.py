@@ -35,8 +35,7 @@ async def show_evicted(controller: Controller, argument: str) -> Event | None:
     lookup = context.tool_context.lookup
     if not argument:
         originals = None if lookup is None else lookup()
-        lines = await asyncio.to_thread(_evicted_lines, session.folded, originals)
-        return CommandOutput("\n".join(lines), "rows")
+        return await asyncio.to_thread(_evicted_list, session.folded, originals)
     if lookup is None:
         return Notice("cannot recall: this session has no transcript", "warning")
     if not is_recall_id(argument):
@@ -62,28 +61,30 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
     found = await asyncio.to_thread(lookup().find, words, scope)
     lines = found.lines(context.clock.now(), columns=80)
     if lines:
-        notes = filter(None, (found.note, "Use /recall ID to show the whole text."))
-        return CommandOutput("\n".join([*lines, *notes]), "rows")
+        notes = [*filter(None, (found.note, "Use /recall ID to show the whole text."))]
+        return CommandOutput("\n".join([*lines, *notes]), "rows", len(notes))
     more = "; use /search to search earlier sessions too" if scope == "session" and not found.is_vague else ""
     return Notice("; ".join(filter(None, (f"no matches for {words!r}{more}", found.note))))
 
 
-def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:
+def _evicted_list(folded: Folded, originals: Originals | None) -> CommandOutput:
     """List blocks that are no longer in the context, up to MAX_EVICTED_LINES, and how to show them."""
     found = Evicted.all_of(folded)
     slope = Calibration.of(folded).text_slope(folded)
     if not found:
-        return ["Nothing was cleared or summarized yet.", "Use /recall WORDS to search the whole transcript."]
+        return CommandOutput(
+            "Nothing was cleared or summarized yet.\nUse /recall WORDS to search the whole transcript."
+        )
     shown = found if len(found) < MAX_EVICTED_LINES else found[: MAX_EVICTED_LINES - 2]
     lines = []
     for one in shown:
         label = _evicted_label(one, folded, originals)
         lines.append(f"{one.id:>7}  {round(slope * one.tokens):>8,} tokens  {one.by:>5}  {label}")
-    if hidden := len(found) - len(shown):
-        lines.append(f"... and {hidden:,} more; use /recall WORDS to find them")
+    hidden = len(found) - len(shown)
+    notes = [f"... and {hidden:,} more; use /recall WORDS to find them"] if hidden else []
     first = found[0]
-    hint = f"Use /recall {first.id} to show this block, /recall {first.by} to show all of {first.by}."
-    return [*lines, hint]
+    notes.append(f"Use /recall {first.id} to show this block, /recall {first.by} to show all of {first.by}.")
+    return CommandOutput("\n".join([*lines, *notes]), "rows", len(notes))
 
 
 def _evicted_label(one: Evicted, folded: Folded, originals: Originals | None) -> str:

@@ -41,8 +41,9 @@ async def list_sessions(controller: Controller, argument: str) -> Event:
     if (older := len(lines) - MAX_LISTED_SESSIONS) > 0:
         what = pluralize(older, "older session")
         lines[MAX_LISTED_SESSIONS:] = [f"... and {what}; list them with `{program_name()} sessions`"]
-    shown = "\n".join(lines)
-    return CommandOutput(shown, "rows") if lines else Notice("no sessions yet")
+    if not lines:
+        return Notice("no sessions yet")
+    return CommandOutput("\n".join(lines), "rows", sentences=1 if older > 0 else 0)
 
 
 async def _other_sessions(controller: Controller, words: str = "") -> list[SessionSummary]:

@@ -61,13 +61,16 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: C901, 
         case events.ContextCompacted():
             notice = escape_prose(event.notice)
             return "\n".join(ctx.wrapped("dim", notice if ctx.full else _on_one_row(notice, ctx.columns)))
-        case events.CommandOutput(text, form):
+        case events.CommandOutput(text, form, sentences):
             if form == "markdown":
                 return render_markdown(text, ctx)
             if form == "diff":
                 return "\n".join(render_diff(text, ctx))
             if form == "rows":
-                return "\n".join(_list_rows(expand_tabs(escape_prose(text), TAB_CELLS), ctx.columns))
+                lines = expand_tabs(escape_prose(text), TAB_CELLS).split("\n")
+                end = len(lines) - sentences
+                rows = (clip(line, ctx.columns) for line in lines[:end])
+                return "\n".join((*rows, *(row for line in lines[end:] for row in wrap(line, ctx.columns))))
             return render_plainly(text, ctx, TAB_CELLS)
         case events.ContextChart():
             return render_context_chart(event, ctx)
@@ -183,12 +186,6 @@ def call_rows(name: str, title: str, ctx: RenderContext, *, role: str, most: int
         return [first]
     rows = wrap_short(one_line(title), room, most)
     return [call_title(name, rows[0], ctx, role=role), *(" " * indent + row for row in rows[1:])]
-
-
-def _list_rows(text: str, columns: int) -> Iterator[str]:
-    """Yield the rows of a list, cut at the width. A line without columns is a sentence, and wraps."""
-    for line in text.split("\n"):
-        yield from [clip(line, columns)] if "  " in line else wrap(line, columns)
 
 
 def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:

@@ -78,7 +78,7 @@ def test_each_line_of_a_list_is_one_row_and_a_sentence_below_it_is_whole(capsys)
         "r1  " + "\u65e5\u672c\u8a9e " * 20,
         sentence,
     )
-    event = events.CommandOutput("\n".join(lines), "rows")
+    event = events.CommandOutput("\n".join(lines), "rows", sentences=1)
     rows = without_sgr(render_event(event, RenderContext(50, Theme(False)))).splitlines()
     assert len(rows) == 4 and too_wide("\n".join(rows), 50) == [] and rows[0].endswith("word …")
     assert " ".join(rows[2:]) == sentence
