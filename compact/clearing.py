@@ -287,18 +287,19 @@ def ends_and_directives(text: str, characters: int, ident: str) -> str:
 
 
 def with_sentences(
-    text: str, ident: str, weight: int, *, head: int = 0, ends: int = 0, also: Collection[str] = ()
+    text: str, ident: str, weight: int, *, head: int = 0, ends: int = 0, changes: Collection[str] = ()
 ) -> str:
     """Return the sentences of a text of at least `weight`, verbatim and in place, with its beginning or ends.
 
-    The sentences `also` are shown, whatever they weigh. `head` is the number of characters of the beginning.
-    With `ends`, the text is cut to about so many characters, and both its beginning and its end are shown.
+    The sentences `changes` are shown, whatever they weigh. `head` is the number of characters of the
+    beginning. With `ends`, the text is cut to about so many characters, and both its beginning and its end
+    are shown.
     """
     sentences = weighed_sentences(own_words(text))
     spans = [
         (each.start, each.end)
         for each in sentences
-        if each.weight >= weight or text[each.start : each.end] in also
+        if each.weight >= weight or text[each.start : each.end] in changes
     ]
     if ends:
         half = max(ends - sum(end - start for start, end in spans), ends // 4) // 2

@@ -339,7 +339,7 @@ def _form(situation: Situation, block: UserBlock, form: Form) -> tuple[str, int]
         if block.tokens > min(cap, max(form.tokens + CUT_NOTE_TOKENS, form.whole) if form.tokens else cap):
             size = cap * len(text) // block.tokens * 9 // 10
             cut = {"ends": size} if form.tokens == CAPPED else {"head": _head(situation, text, form.tokens)}
-            text = with_sentences(text, block.ident, form.weight, **cut, also=block.changes)
+            text = with_sentences(text, block.ident, form.weight, **cut, changes=block.changes)
         text = f"({', '.join(filter(None, (block.ident, block.answers)))}) {text}"
         block.forms[key] = (text, situation.counter.text(text))
     return block.forms[key]

@@ -78,22 +78,23 @@ class IsolatedPermissions(NarrowedPermissions):
         self._folder = str(folder)
         self._reading = lambda: shell.ProjectEnvironment(str(folder), environ)
         self._written = tuple(worktree_places(str(folder)))
-        self._sandboxed = (False, False)  # sandboxed, sandbox_holds
+        self._sandboxed = False
+        self._sandbox_read_only = False
 
     @property
     def rules(self) -> PermissionRules:
-        sandboxed, holds = self._sandboxed
         return replace(
             super().rules,
             folder=self._folder,
             reading=self._reading,
-            sandboxed=sandboxed,
-            sandbox_holds=holds,
+            sandboxed=self._sandboxed,
+            sandbox_read_only=self._sandbox_read_only,
         )
 
     @rules.setter
     def rules(self, rules: PermissionRules) -> None:
-        self._sandboxed = (rules.sandboxed, rules.sandbox_holds)
+        self._sandboxed = rules.sandboxed
+        self._sandbox_read_only = rules.sandbox_read_only
         before = self._origin.rules
         self._grant(
             replace(
@@ -101,7 +102,7 @@ class IsolatedPermissions(NarrowedPermissions):
                 folder=before.folder,
                 reading=before.reading,
                 sandboxed=before.sandboxed,
-                sandbox_holds=before.sandbox_holds,
+                sandbox_read_only=before.sandbox_read_only,
                 sandbox_required=before.sandbox_required,
             )
         )

@@ -113,7 +113,12 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
 async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdict: Verdict) -> Verdict:
     """Return the verdict, turned into a question if `/rewind` could not undo what the call may do."""
     rules = context.permissions.rules
-    if context.checkpoints is None or rules.asks_sandboxed or rules.mode != "manual" or rules.sandbox_holds:
+    if (
+        context.checkpoints is None
+        or rules.asks_sandboxed
+        or rules.mode != "manual"
+        or rules.sandbox_read_only
+    ):
         return verdict
     asked = judge_call(call.tool.name, call.access, replace(rules, asks_sandboxed=True))
     if asked.answer == "allow":

@@ -234,7 +234,7 @@ class SessionSandbox(Struct):
         store = self.permissions
         runner = command_runner(self.tools)
         self._barred = None
-        holds = False  # Landlock does not protect modes, owners and times
+        read_only = False  # Landlock does not protect modes, owners and times
         try:
             before = self._files
             wanted = await self._current()
@@ -243,7 +243,7 @@ class SessionSandbox(Struct):
             elif before != self._files or runner.profile != wanted:
                 await runner.use_profile(wanted)
             self.level, self.why = await runner.sandbox()
-            holds = self.level != "landlock" and not (wanted.project_writable or wanted.writable)
+            read_only = self.level != "landlock" and not (wanted.project_writable or wanted.writable)
             hides_records = (await runner.supervisor()).how == "namespace"
             found = SandboxKind(self.level, hides_records)
             if found != self._kind:
@@ -262,7 +262,7 @@ class SessionSandbox(Struct):
         store.rules = replace(
             store.rules,
             sandboxed=self.level != "none",
-            sandbox_holds=holds,
+            sandbox_read_only=read_only,
             sandbox_required=required,
             written=tuple(str(self._place(path)) for path in store.sandbox.write),
             git_settings_held=bool(runner.profile and runner.profile.holds_git_settings),

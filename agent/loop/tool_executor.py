@@ -282,7 +282,7 @@ async def _call_tool(
         )
         emit = batch.emit
         tools = context.tool_context if changing else None
-        if changing and call.sandboxed and rules.sandbox_holds:
+        if changing and call.sandboxed and rules.sandbox_read_only:
             async with checkpointed(context.checkpoints, emit, None) as changed, AsyncExitStack() as outside:
                 recording = checkpointed(context.checkpoints, emit, tools)
                 leaving = _RecordedLeaving(questions, outside=outside, recording=recording)

@@ -35,7 +35,7 @@ class PermissionRules(Struct, frozen=True):
     """The mode and the rules in force in the project `folder`, which is a real path, as is `home`.
 
     sandboxed          commands run in a sandbox
-    sandbox_holds      in the sandbox commands can write none of the user's files
+    sandbox_read_only  in the sandbox commands can write none of the user's files
     written            places outside the project to which commands in the sandbox may also write
     git_settings_held  they cannot change the settings of the project's repository
     sandbox_required   no command may run without a sandbox
@@ -57,7 +57,7 @@ class PermissionRules(Struct, frozen=True):
     folder: str = ""
     home: str = ""
     sandboxed: bool = False
-    sandbox_holds: bool = False
+    sandbox_read_only: bool = False
     written: tuple[str, ...] = ()
     git_settings_held: bool = False
     sandbox_required: bool = False
@@ -334,7 +334,7 @@ def _judge_in_plan_mode(access: Access, rules: PermissionRules) -> Verdict:
     """Allow commands that are proved read-only or contained by the sandbox, regardless of allow rules."""
     if rules.sandbox_required and not rules.sandboxed:
         return Verdict("deny", NO_SANDBOX)
-    is_held = rules.sandboxed and rules.sandbox_holds and not rules.asks_sandboxed
+    is_held = rules.sandboxed and rules.sandbox_read_only and not rules.asks_sandboxed
     if (is_held and not _irreversible_effect(access, rules)) or rules.only_reads(access):
         return Verdict("allow", sandboxed=rules.sandboxed)
     return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only commands known to be read-only may run")

@@ -295,7 +295,7 @@ def print_verdicts(lines: list[str]) -> None:
                 folder=PLACES.folder,
                 home=PLACES.home,
                 sandboxed=sandbox,
-                sandbox_holds=sandbox and mode == "plan",
+                sandbox_read_only=sandbox and mode == "plan",
                 reading=AnyProject,
             )
             judged = answers(lines, rules)

@@ -121,12 +121,12 @@ def test_in_plan_mode_only_what_looks_goes_ahead(sandbox: bool, tmp_path: Path) 
 
 def test_in_plan_mode_a_sandbox_that_holds_the_project_lets_commands_run(tmp_path: Path) -> None:
     folder = str(tmp_path.resolve())
-    held = PermissionRules("plan", folder=folder, sandboxed=True, sandbox_holds=True)
+    held = PermissionRules("plan", folder=folder, sandboxed=True, sandbox_read_only=True)
     for line, answer in (("make test", "walled"), ("rm -rf .git", "deny"), ("rm -rf /", "deny")):
         assert judged(Access("run", line, cwd=folder), held) == answer
     denying = replace(held, deny=(Rule("bash", "make"),))
     assert judged(Access("run", "make test", cwd=folder), denying) == "deny"
-    for others in ({"sandboxed": False}, {"sandbox_holds": False}, {"asks_sandboxed": True}):
+    for others in ({"sandboxed": False}, {"sandbox_read_only": False}, {"asks_sandboxed": True}):
         assert judged(Access("run", "make test", cwd=folder), replace(held, **others)) == "deny"
 
 
