@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,16 +38,15 @@ class ClientApprover(Struct, frozen=True):
         paths = [each.target for each in question.access if each.kind in ("read", "write") and each.outside]
         if paths:
             request["blocked_path"] = paths[0]
-        sent: list[str] = []
         try:
             with self.channel.action_required():
-                answer = await self.channel.ask(request, sent)
+                answer = await self.channel.ask(request)
         except ClientRefused as error:
             return Deny(str(error), unattended=True)
-        given = permission_answer(answer)
+        given = permission_answer(answer.body)
         if isinstance(given, Allow) and given.updated_input is not None:
-            seen = json.loads(sent[0])["request"]["input"]
-            return replace(given, updated_input=unmasked(given.updated_input, seen, question.input))
+            changed = unmasked(given.updated_input, answer.seen["input"], question.input)
+            return replace(given, updated_input=changed)
         return given
 
 
@@ -131,15 +129,14 @@ def client_hooks(
             "input": given_input,
             "tool_use_id": given_input.get("tool_use_id"),
         }
-        sent: list[str] = []
         try:
-            answer = await channel.ask(request, sent)
+            answer = await channel.ask(request)
         except ClientRefused as error:
             raise HookFailed(f"failed: {error}") from error
-        given = hook_answer(answer)
+        given = hook_answer(answer.body)
         if given.updated_input is None:
             return given
-        seen = json.loads(sent[0])["request"]["input"].get("tool_input", {})
+        seen = answer.seen["input"].get("tool_input", {})
         return replace(given, updated_input=unmasked(given.updated_input, seen, given_input["tool_input"]))
 
     return AskedHooks(entries, ask=ask, about_session=about_session, label=_label, tell=tell)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.ui import PipeWriter
 
@@ -18,6 +19,13 @@ from .message_frames import fitting_line
 
 class ClientRefused(Exception):
     """The client answered with an error, or has closed the connection."""
+
+
+class ClientAnswer(NamedTuple):
+    """An answer of the client, and the request as it saw it: masked, and with long texts shortened."""
+
+    body: Mapping[str, Any]
+    seen: Mapping[str, Any]
 
 
 class ClientChannel:
@@ -39,18 +47,16 @@ class ClientChannel:
         """Write a line immediately, and return it as written."""
         return self._out.line(fitting_line(frame))
 
-    async def ask(self, request: Mapping[str, Any], sent: list[str] | None = None) -> Mapping[str, Any]:
-        """Send a request and return the client's answer; the line goes into `sent`. Raises ClientRefused."""
+    async def ask(self, request: Mapping[str, Any]) -> ClientAnswer:
+        """Send a request and return the client's answer. Raises ClientRefused."""
         if self.closed:
             raise ClientRefused("the client has closed the connection")
         ident = str(uuid.uuid4())
         answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[ident] = answer
         line = self.write({"type": "control_request", "request_id": ident, "request": request})
-        if sent is not None:
-            sent.append(line)
         try:
-            return await answer
+            return ClientAnswer(await answer, seen=json.loads(line)["request"])
         except asyncio.CancelledError:
             self.write({"type": "control_cancel_request", "request_id": ident})
             raise

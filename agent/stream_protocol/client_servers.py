@@ -23,7 +23,7 @@ class ClientConnection(Struct):
         """Send a message, and wait for the client's answer. Raises ServerFailed."""
         request = {"subtype": "mcp_message", "server_name": self.name, "message": message}
         try:
-            answer = (await self.channel.ask(request)).get("mcp_response")
+            answer = (await self.channel.ask(request)).body.get("mcp_response")
         except ClientRefused as error:
             raise ConnectionLost(str(error)) from error
         if "id" in message:
