@@ -48,7 +48,7 @@ from agent.app import Controller, RunSetup, offered_modes, usable_content
 from agent.commands import find_command
 from agent.errors import AgentError, AuthenticationError, UsageError
 from agent.events import Emit, TurnFinished
-from agent.exit_signals import cancel_on_signals
+from agent.exit_signals import ExitSignal
 from agent.ports import Approver
 from agent.version import __version__
 from transcripts import ProjectRecords, StoreError
@@ -378,15 +378,15 @@ async def _standard_streams(
 
 async def _serve(agent: EditorAgent) -> int:
     loop = asyncio.get_running_loop()
-    signalled: list[int] = []
+    ending = ExitSignal()
     output, given = await _standard_streams(loop)
     # Closing a session is among the methods that the library calls unstable.
     work = run_agent(cast("Agent", agent), output, given, use_unstable_protocol=True)
     task = asyncio.ensure_future(work)
-    cancel_on_signals(task, signalled)
+    ending.cancel_on_arrival(task)
     try:
         with suppress(asyncio.CancelledError, ConnectionError):  # or the editor no longer reads
             await task
     finally:
         await agent.close()
-    return signalled[0] if signalled else 0
+    return ending.code

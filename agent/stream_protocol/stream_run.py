@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from agent.app import RunSetup
-from agent.exit_signals import run_until_signal
+from agent.exit_signals import ExitSignal, run_until_signal
 from agent.ui import RunOutput
 
 from .client_channel import start_reading
@@ -23,15 +23,15 @@ def run_stream(setup: RunSetup, make_controller: MakeController) -> int:
 
 async def _run(setup: RunSetup, make_controller: MakeController) -> int:
     """Return the exit code. The first signal of a kind ends the session, the second has its usual effect."""
-    signalled = list[int]()
+    ending = ExitSignal()
     output = RunOutput("stream-json", setup.masks.text, setup.options.partial_messages)
     client = StreamInput(setup, output)
     start_reading(sys.stdin.fileno(), client.take)
-    return await run_until_signal(_conduct(client, make_controller, signalled), signalled)
+    return await run_until_signal(_conduct(client, make_controller, ending), ending)
 
 
-async def _conduct(client: StreamInput, make_controller: MakeController, signalled: list[int]) -> int:
+async def _conduct(client: StreamInput, make_controller: MakeController, ending: ExitSignal) -> int:
     await client.begun.wait()
     from .stream_session import conduct  # 700 ms: not before initialize is answered
 
-    return await conduct(client, make_controller, signalled)
+    return await conduct(client, make_controller, ending)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from agent.app import Controller, RunSetup, usable_content
 from agent.errors import AgentError, UsageError
+from agent.exit_signals import ExitSignal
 from agent.ports import Approver
 from agent.ui import DenyAll, Outcome, outcome_of, refused_result, run_prompt, session_details
 from transcripts import StoreError, TextBlock
@@ -20,8 +21,8 @@ from .control_requests import ControlRequests
 from .stream_input import LOCAL_COMMANDS, MakeController, StreamInput
 
 
-async def conduct(client: StreamInput, make_controller: MakeController, signalled: list[int]) -> int:
-    """Run the session of a client that has begun, and return the exit code, or that in `signalled`."""
+async def conduct(client: StreamInput, make_controller: MakeController, ending: ExitSignal) -> int:
+    """Run the session of a client that has begun, and return the exit code, or that of a signal."""
     sources = tuple(map(ClientTools, client.servers))
     setup = replace(client.setup, sources=sources, hooks=client.hooks())
     approver: Approver = ClientApprover(client.channel) if setup.options.asks_client else DenyAll()
@@ -32,7 +33,7 @@ async def conduct(client: StreamInput, make_controller: MakeController, signalle
     session = StreamSession(client, setup, controller)
     client.session_now = lambda: controller.in_use
     try:
-        code = await session.run(signalled)
+        code = await session.run(ending)
     except (AgentError, StoreError) as error:
         code = _tell_failure(client, error, controller.status().session)
     except asyncio.CancelledError:
@@ -42,7 +43,7 @@ async def conduct(client: StreamInput, make_controller: MakeController, signalle
     finally:
         session.requests.cancel()
         await controller.close()
-    return signalled[0] if signalled else code
+    return ending.code or code
 
 
 def _tell_failure(client: StreamInput, error: AgentError | StoreError, session: str) -> int:
@@ -62,7 +63,7 @@ class StreamSession:
         self._controller = controller
         self._code = 0
 
-    async def run(self, signalled: list[int]) -> int:
+    async def run(self, ending: ExitSignal) -> int:
         """Run all turns, and return the exit code of the last one. Every turn that began has a result.
 
         Raises the error that keeps the session from beginning.
@@ -71,7 +72,7 @@ class StreamSession:
         await self._controller.ready()
         while (message := await self._next()) is not None:
             await self._run_turn(message)
-            if signalled:
+            if ending.code:
                 return self._code
         await self.requests.finish()
         return self._code

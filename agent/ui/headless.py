@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from agent.app import Controller, Options, RunSetup
 from agent.errors import AgentError, UsageError, unexpected
 from agent.events import Emit, TurnFinished
-from agent.exit_signals import run_until_signal
+from agent.exit_signals import ExitSignal, run_until_signal
 from agent.extensions.skills import style_in_use
 from agent.permissions import Rule
 from agent.ports import Approver, Deny, PermissionQuestion
@@ -58,12 +58,12 @@ MakeController = Callable[[Emit, Approver], Controller]
 
 def run_headless(setup: RunSetup, make_controller: MakeController) -> int:
     """Run one prompt to its end; return the exit code."""
-    signalled: list[int] = []
-    work = _answer(setup, make_controller, _prompt(setup.options), signalled)
-    return asyncio.run(run_until_signal(work, signalled))
+    ending = ExitSignal()
+    work = _answer(setup, make_controller, _prompt(setup.options), ending)
+    return asyncio.run(run_until_signal(work, ending))
 
 
-async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str, signalled: list[int]) -> int:
+async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str, ending: ExitSignal) -> int:
     output = RunOutput(setup.options.output_format, setup.masks.text, setup.options.partial_messages)
     controller = make_controller(output.show, DenyAll())
     code = 1
@@ -84,8 +84,8 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
     finally:
         await controller.close()
     output.begin(controller.status)  # if `ready` failed
-    written = output.finish(signalled[0] if signalled else code, error)
-    return signalled[0] if signalled else written or code
+    written = output.finish(ending.code or code, error)
+    return ending.code or written or code
 
 
 class Outcome(NamedTuple):
