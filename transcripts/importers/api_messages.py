@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .recording import ImportedSession, ParsedFile, content_blocks, parse_time
+from .recording import ImportedSession, ParsedFile, content_blocks, list_in, parse_time
 
 _MESSAGE_ROLES = ("user", "assistant")
 
@@ -26,8 +26,5 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
 
 
 def _messages(file: ParsedFile) -> list[Mapping[str, Any]]:
-    whole = file.whole
-    listed = whole.get("messages") if isinstance(whole, Mapping) else whole
-    if not listed or not isinstance(listed, list):
-        return [*file.objects]
-    return [raw for raw in listed if isinstance(raw, Mapping)]
+    listed = file.whole if isinstance(file.whole, list) else list_in(file.whole, "messages")
+    return [raw for raw in listed if isinstance(raw, Mapping)] if listed else [*file.objects]

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
 from .openai_items import content_parts, image_at, readable_calls, tool_call
-from .recording import ImportedSession, ParsedFile, Skip, parse_time, read_parts
+from .recording import ImportedSession, ParsedFile, Skip, list_in, mapping_in, parse_time, read_parts
 
 
 def recognizes(file: ParsedFile) -> bool:
@@ -22,9 +22,8 @@ def recognizes(file: ParsedFile) -> bool:
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
     """Add the conversation of the steps, without the trajectories of subagents."""
-    agent = file.whole.get("agent")
-    default = agent.get("model_name") if isinstance(agent, Mapping) else None
-    for step in _list(file.whole, "steps"):
+    default = mapping_in(file.whole, "agent").get("model_name")
+    for step in list_in(file.whole, "steps"):
         source = step.get("source") if isinstance(step, Mapping) else None
         if not isinstance(step, Mapping):
             session.damaged += 1
@@ -35,7 +34,7 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
             _add_reply(step, str(step.get("model_name") or default or ""), session)
         else:
             session.skip("system steps" if source == "system" else "steps of an unknown source")
-    session.skip("subagent trajectories", len(_list(file.whole, "subagent_trajectories")))
+    session.skip("subagent trajectories", len(list_in(file.whole, "subagent_trajectories")))
 
 
 def _add_reply(step: Mapping[str, Any], model: str, session: ImportedSession) -> None:
@@ -44,15 +43,13 @@ def _add_reply(step: Mapping[str, Any], model: str, session: ImportedSession) ->
     thinking = (ThinkingBlock(thought, ""),) if isinstance(thought, str) and thought else ()
     calls = _calls(step, session.skip)
     session.add_reply((*thinking, *_content(step.get("message"), session.skip), *calls), ts, model)
-    observation = step.get("observation")
-    for result in _list(observation, "results") if isinstance(observation, Mapping) else ():
+    for result in list_in(step.get("observation"), "results"):
         if not isinstance(result, Mapping):
             session.damaged += 1
             continue
         content = _content(result.get("content"), session.skip)
         ident = result.get("source_call_id")
-        about = result.get("extra")
-        failed = isinstance(about, Mapping) and about.get("is_error") is True
+        failed = mapping_in(result, "extra").get("is_error") is True
         if ident is not None:
             session.add_result(str(ident), content, ts, error=failed)
         elif calls:
@@ -64,7 +61,7 @@ def _add_reply(step: Mapping[str, Any], model: str, session: ImportedSession) ->
 
 def _calls(step: Mapping[str, Any], skip: Skip) -> list[ToolUseBlock]:
     """Return the calls of a step. Those without an id are skipped."""
-    return readable_calls(map(_call, _list(step, "tool_calls")), skip)
+    return readable_calls(map(_call, list_in(step, "tool_calls")), skip)
 
 
 def _call(raw: Any) -> ToolUseBlock | None:
@@ -86,8 +83,3 @@ def _part(raw: Mapping[str, Any]) -> tuple[Block, ...] | None:
         case {"type": str(kind), "source": {"path": str(path)}}:
             return (image_at(path) if kind == "image" else TextBlock(f"[{kind}: {path}]"),)
     return None
-
-
-def _list(raw: Mapping[str, Any], name: str) -> list[Any]:
-    found = raw.get(name)
-    return found if isinstance(found, list) else []

@@ -17,7 +17,7 @@ from ..messages import Block, TextBlock, ToolUseBlock
 from ..patterns import lazy_pattern
 from .apply_patch import own_calls
 from .openai_items import content_parts, reasoning, tool_call
-from .recording import ImportedSession, ParsedFile, Skip, parse_time
+from .recording import ImportedSession, ParsedFile, Skip, mapping_in, parse_time
 
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _BARE_TYPES = ("function_call", "function_call_output", "reasoning", "custom_tool_call", "local_shell_call")
@@ -66,8 +66,7 @@ class _Reader(Struct):
     _calls: dict[str, list[str]] = field(default_factory=dict)  # Codex's id of a call -> the ids of our calls
 
     def read_line(self, raw: Mapping[str, Any]) -> None:
-        payload = raw.get("payload")
-        payload = payload if isinstance(payload, Mapping) else {}
+        payload = mapping_in(raw, "payload")
         ts = parse_time(raw.get("timestamp"))
         match raw.get("type"):
             case "response_item":
@@ -181,9 +180,8 @@ def _output(output: Any, skip: Skip) -> tuple[tuple[Block, ...], bool]:
             wrapped = json.loads(output)
     failed = False
     if isinstance(wrapped, Mapping) and ("output" in wrapped or "content" in wrapped):
-        metadata = wrapped.get("metadata")
-        failed = wrapped.get("success") is False
-        failed |= isinstance(metadata, Mapping) and metadata.get("exit_code") not in (0, None)
+        exit_code = mapping_in(wrapped, "metadata").get("exit_code")
+        failed = wrapped.get("success") is False or exit_code not in (0, None)
         output = wrapped.get("output", wrapped.get("content"))
     blocks = content_parts(output, skip)
     head = blocks[0].text if blocks and isinstance(blocks[0], TextBlock) else ""

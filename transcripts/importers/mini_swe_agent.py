@@ -10,7 +10,16 @@ from typing import Any
 
 from ..messages import Block, ThinkingBlock, ToolUseBlock
 from .openai_items import chat_calls, content_parts, reasoning, tool_call
-from .recording import UNREADABLE_CALLS, UNREADABLE_PARTS, ImportedSession, ParsedFile, Skip, parse_time
+from .recording import (
+    UNREADABLE_CALLS,
+    UNREADABLE_PARTS,
+    ImportedSession,
+    ParsedFile,
+    Skip,
+    list_in,
+    mapping_in,
+    parse_time,
+)
 
 
 def recognizes(file: ParsedFile) -> bool:
@@ -22,14 +31,12 @@ def recognizes(file: ParsedFile) -> bool:
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
     """Add the conversation, without the system prompt and the last message, which repeats the submission."""
     pending: list[str] = []  # calls without a result so far
-    messages = file.whole.get("messages")
     model = _model(file.whole)
-    for number, raw in enumerate(messages if isinstance(messages, list) else ()):
+    for number, raw in enumerate(list_in(file.whole, "messages")):
         if not isinstance(raw, Mapping):
             session.damaged += 1
             continue
-        about = raw.get("extra")
-        about = about if isinstance(about, Mapping) else {}
+        about = mapping_in(raw, "extra")
         ts = parse_time(about.get("timestamp"))
         if _is_reply(raw):
             blocks = _reply(raw, about, f"message_{number}", session.skip)
@@ -50,9 +57,10 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
 
 def _model(found: Any) -> str:
     """Return the model that the settings of the run name, "" if there is none."""
-    for name in ("info", "config", "model", "model_name"):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, str) else ""
+    for name in ("info", "config", "model"):
+        found = mapping_in(found, name)
+    name = found.get("model_name")
+    return name if isinstance(name, str) else ""
 
 
 def _is_reply(raw: Mapping[str, Any]) -> bool:
@@ -71,11 +79,9 @@ def _reply(raw: Mapping[str, Any], about: Mapping[str, Any], ident: str, skip: S
     thought = raw.get("reasoning_content")
     blocks: list[Block] = [ThinkingBlock(thought, "")] if isinstance(thought, str) and thought else []
     blocks += content_parts(raw.get("content"), skip)
-    calls = raw.get("tool_calls")
-    if isinstance(calls, list) and calls:
+    if calls := list_in(raw, "tool_calls"):
         return (*blocks, *chat_calls(calls, skip))
-    actions = about.get("actions")
-    for index, action in enumerate(actions if isinstance(actions, list) else ()):
+    for index, action in enumerate(list_in(about, "actions")):
         if isinstance(action, Mapping) and isinstance(action.get("command"), str):
             blocks.append(ToolUseBlock(f"{ident}_{index}", name="bash", input={"command": action["command"]}))
     return tuple(blocks)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from .recording import ImportedSession, ParsedFile, Skip, parse_time, read_parts
+from .recording import ImportedSession, ParsedFile, Skip, mapping_in, parse_time, read_parts
 
 _PI_ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom")
 
@@ -38,8 +38,7 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
 
 def _message(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the message that a line wraps; {} if there is none."""
-    message = raw.get("message") if raw.get("type") == "message" else None
-    return message if isinstance(message, Mapping) else {}
+    return mapping_in(raw, "message") if raw.get("type") == "message" else {}
 
 
 def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:

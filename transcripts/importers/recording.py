@@ -31,6 +31,18 @@ Skip = Callable[[str], None]
 """Counts something that is left out, named in the plural."""
 
 
+def mapping_in(raw: Any, name: str) -> Mapping[str, Any]:
+    """Return the object in a field of an object; {} if either is anything else."""
+    found = raw.get(name) if isinstance(raw, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def list_in(raw: Any, name: str) -> list[Any]:
+    """Return the list in a field of an object; [] if either is anything else."""
+    found = raw.get(name) if isinstance(raw, Mapping) else None
+    return found if isinstance(found, list) else []
+
+
 class UnreadableRecording(ValueError):
     """The bytes are not a readable recording. The message names the defect."""
 

@@ -9,18 +9,19 @@ from typing import Any
 
 from ..messages import Block, TextBlock, ToolUseBlock
 from .openai_items import chat_calls
-from .recording import ImportedSession, ParsedFile, Skip, content_blocks
+from .recording import ImportedSession, ParsedFile, Skip, content_blocks, list_in
 
 
 def recognizes(file: ParsedFile) -> bool:
     """Return whether the file is one object with steps."""
-    return bool(_steps(file, "history") or _steps(file, "trajectory"))
+    return bool(list_in(file.whole, "history") or list_in(file.whole, "trajectory"))
 
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
     """Add the conversation of `history`, or of `trajectory` if the file has no history."""
     pending: list[str] = []  # calls without a result so far
-    for number, step in enumerate(_steps(file, "history") or _trajectory(_steps(file, "trajectory"))):
+    steps = list_in(file.whole, "history") or _trajectory(list_in(file.whole, "trajectory"))
+    for number, step in enumerate(steps):
         if not isinstance(step, Mapping):
             session.damaged += 1
             continue
@@ -34,8 +35,7 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 session.add_reply((*content, *uses), None)
                 pending = [use.id for use in uses]
             case "user" | "tool" if pending and is_observation:
-                named = step.get("tool_call_ids")
-                ids = list(map(str, named)) if named and isinstance(named, list) else pending[:1]
+                ids = list(map(str, list_in(step, "tool_call_ids"))) or pending[:1]
                 for ident in ids:
                     session.add_result(ident, content, None)
                 pending = [ident for ident in pending if ident not in ids]
@@ -43,11 +43,6 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 session.add_user(content, None)
             case _:
                 session.skip("messages of other roles")
-
-
-def _steps(file: ParsedFile, name: str) -> list[Any]:
-    steps = file.whole.get(name) if isinstance(file.whole, Mapping) else None
-    return steps if isinstance(steps, list) else []
 
 
 def _trajectory(steps: list[Any]) -> Iterator[Any]:
@@ -69,10 +64,9 @@ def _reply(
     """Return the content of a step and its calls; the call of an action that is text gets the id `ident`."""
     thought = step.get("thought")
     action = step.get("action")
-    calls = step.get("tool_calls")
     if isinstance(thought, str) and action is not None:
         content = (TextBlock(thought),) if thought.strip() else ()
-    if isinstance(calls, list) and calls:
+    if calls := list_in(step, "tool_calls"):
         return content, chat_calls(calls, skip)
     if isinstance(action, str) and action.strip():
         return content, [ToolUseBlock(ident, name="bash", input={"command": action})]
