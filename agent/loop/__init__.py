@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from .cost_preview import *
     from .embedded_commands import *
     from .model_call import *
+    from .prompt_additions import *
+    from .put_back import *
+    from .sent_memory import *
     from .session_sandbox import *
+    from .sliced_reading import *
     from .summary_call import *
-    from .touched_files import *
     from .turn import *
     from .unknown_tools import *
 
@@ -30,12 +33,12 @@ __getattr__ = lazy_door(
         "cost_preview": "OTHER_MODEL show_resumed show_cold_cost show_prompt_cost",
         "embedded_commands": "StoppedByUser embedded_output",
         "model_call": "prompt_tokens",
+        "prompt_additions": "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files note_files",
+        "put_back": "text_named",
+        "sent_memory": "memory_sent_below post_memory_below",
         "session_sandbox": "SessionSandbox",
+        "sliced_reading": "track_blocks",
         "summary_call": "end_background_summary",
-        "touched_files": (
-            "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_sent_below "
-            "note_files post_memory_below text_named track_blocks"
-        ),
         "turn": "run_turn",
         "unknown_tools": "same_tool",
     },

@@ -57,6 +57,7 @@ from transcripts.wording import cause_of
 from .context import TurnContext
 from .cost_preview import LESS_NOW, show_cold_cost, why_cold
 from .model_call import prompt_tokens
+from .sliced_reading import account_for_all, read_for_plan
 from .summary_call import (
     HISTORY_CHANGED,
     SummaryTask,
@@ -64,7 +65,6 @@ from .summary_call import (
     call_summarizer,
     end_background_summary,
 )
-from .touched_files import account_for_all, read_for_plan
 
 _T = TypeVar("_T")
 TOO_LARGE = "the server rejected the prompt as too large"

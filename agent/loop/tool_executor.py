@@ -32,7 +32,8 @@ from .call_questions import CallQuestions
 from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext, TurnStopped
 from .loop_detection import STUCK, is_stuck, with_repeat_note
-from .touched_files import content_of, needed_text, post_memory_below, with_own_id
+from .put_back import content_of, needed_text, with_own_id
+from .sent_memory import post_memory_below
 from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)

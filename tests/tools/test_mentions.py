@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent.loop.touched_files import note_attached
+from agent.loop.prompt_additions import note_attached
 from tests.tables import each_row
 from tests.tools.pdf_document import pdf_document
 from tools.base import Access, ToolContext

@@ -16,7 +16,8 @@ from agent.loop import compaction
 from agent.loop.compaction import AUTOMATIC, compact_context
 from agent.loop.context import TurnContext
 from agent.loop.cost_preview import show_cold_cost
-from agent.loop.touched_files import ATTACHED_TOPIC, text_named
+from agent.loop.prompt_additions import ATTACHED_TOPIC
+from agent.loop.put_back import text_named
 from agent.session.session import Session
 from compact import cache_use, server_cache
 from compact.cache_use import _CacheUse
@@ -89,7 +90,7 @@ async def ticks_during(work: Any) -> int:
 def test_what_the_server_cached_is_read_in_slices_before_a_prompt_that_names_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.loop.touched_files.SLICE_S", 0.0)
+    monkeypatch.setattr("agent.loop.sliced_reading.SLICE_S", 0.0)
     monkeypatch.setattr(server_cache, "FACTS_IN_STEP", 2)
     with world(["done"], tmp_path) as made:
         session = resumed(made)
@@ -110,7 +111,7 @@ def test_entries_that_a_summary_covers_are_passed_over_in_slices() -> None:
 def test_earlier_requests_are_read_in_slices_before_a_plan_for_another_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.loop.touched_files.SLICE_S", 0.0)
+    monkeypatch.setattr("agent.loop.sliced_reading.SLICE_S", 0.0)
     monkeypatch.setattr(cache_use, "FACTS_IN_STEP", 2)
     monkeypatch.setattr(compaction, "LONG_SESSION", 10)
     situation_of = compaction.situation_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.loop.touched_files import ATTACHED_TOPIC, attached_files, memory_sent_below
+from agent.loop.prompt_additions import ATTACHED_TOPIC, attached_files
+from agent.loop.sent_memory import memory_sent_below
 from agent.session.memory_files import memory_text
 from agent.session.session import Session
 from compact.tokens import TokenCounter

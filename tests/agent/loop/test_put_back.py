@@ -16,7 +16,8 @@ from agent.app.controller import prompt_blocks
 from agent.checkpoints.recorder import Checkpoints
 from agent.events import Notice
 from agent.loop.loop_detection import TIMES
-from agent.loop.touched_files import _load, text_named, track_blocks
+from agent.loop.put_back import _load, text_named
+from agent.loop.sliced_reading import track_blocks
 from agent.session.session import Session
 from compact.block_tracker import tracker_of
 from compact.identifiers import joined_text
@@ -268,7 +269,7 @@ def test_lines_are_put_back_from_a_result_that_reported_a_memory_file_too(tmp_pa
 def test_the_blocks_of_a_long_session_are_tracked_in_slices_with_other_tasks_between(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.loop.touched_files.SLICE_S", 0.0)
+    monkeypatch.setattr("agent.loop.sliced_reading.SLICE_S", 0.0)
 
     async def measured(made: World) -> tuple[int, int]:
         turns = 0

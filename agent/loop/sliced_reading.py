@@ -1,0 +1,50 @@
+"""Read what compaction keeps about a session, in slices between which keys are handled.
+
+After a long session was resumed, that takes seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+
+from agent.session import Session, fetch_results
+from compact import Preparation
+from transcripts import StoreError
+
+SLICE_S = 0.01  # of work between which other tasks run
+
+
+async def track_blocks(session: Session) -> None:
+    """Update the tracker of a session's blocks, and the accounts of a local summary."""
+    await read_results(session)
+    await in_slices(Preparation(session.folded).between_turns())
+
+
+async def read_for_plan(session: Session) -> None:
+    """Read the parts of a session that every plan needs."""
+    await read_results(session)
+    await in_slices(Preparation(session.folded).of_plan())
+
+
+async def account_for_all(session: Session) -> None:
+    """Prepare a local summary of the whole session."""
+    await in_slices(Preparation(session.folded).of_local_summary())
+
+
+async def read_results(session: Session) -> None:
+    """Load the results that summaries read, before anything is made of them."""
+    if session.deferred:
+        with suppress(StoreError):  # the summary says less
+            await fetch_results(session, Preparation(session.folded).results_read())
+
+
+async def in_slices(steps: Iterator[None]) -> None:
+    """Take all steps, and let other tasks run after each slice."""
+    now = asyncio.get_running_loop().time
+    began = now()
+    for _ in steps:
+        if now() - began >= SLICE_S:
+            await asyncio.sleep(0)
+            began = now()
