@@ -31,6 +31,7 @@ from .git_files import (
     put_aside_if_replaced,
     state_files,
 )
+from .guarded_state import rename_aside
 from .object_copies import ObjectCopies
 from .object_links import ObjectLinks
 
@@ -147,7 +148,7 @@ class GitBackup(Struct):
         damaged = [path for path in {*self._copied, PACKED} if is_damaged(top, path, self._copied.get(path))]
         if PACKED in damaged and PACKED not in self._copied:  # git packed the references meanwhile
             with suppress(OSError):
-                os.rename(PACKED, f"{PACKED}.damaged-{os.urandom(4).hex()}", src_dir_fd=top, dst_dir_fd=top)
+                rename_aside(top, PACKED, "damaged")
                 damaged += (path for path in self._copied if path.startswith("refs/"))
         return [path for path in sorted(damaged) if self._put_back(top, path, replaces=path in self._copied)]
 

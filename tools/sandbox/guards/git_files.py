@@ -20,7 +20,7 @@ from pathlib import Path
 from tools.files import FOLDER_FLAGS, closing, make_folders, safe_open
 from transcripts.patterns import lazy_pattern
 
-from .guarded_state import LISTED_FOLDER
+from .guarded_state import LISTED_FOLDER, rename_aside
 
 ALTERNATES = "objects/info/alternates"
 PACKED = "packed-refs"
@@ -203,4 +203,4 @@ def put_aside_if_replaced(top: int, name: str) -> None:
     """Rename an entry of an open directory that should be a directory and is not. Raises OSError."""
     with suppress(FileNotFoundError):
         if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
-            os.rename(name, f"{name}.replaced-{os.urandom(4).hex()}", src_dir_fd=top, dst_dir_fd=top)
+            rename_aside(top, name, "replaced")

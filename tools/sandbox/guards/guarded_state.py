@@ -112,6 +112,13 @@ def _look_at_layer(
                 state.ways[passed] = (found.st_dev, found.st_ino)
 
 
+def rename_aside(folder: int, name: str, why: str) -> str:
+    """Rename an entry of an open directory to `NAME.WHY-1f2e3d4c`; return its new name. Raises OSError."""
+    aside = f"{name}.{why}-{os.urandom(4).hex()}"
+    os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+    return aside
+
+
 def _names_in(above: int, name: str) -> list[str]:
     """List the names in an open directory, sorted, without sample hooks, which git does not run.
 

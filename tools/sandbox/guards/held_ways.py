@@ -22,6 +22,7 @@ from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open
 from transcripts.wording import cause_of
 
 from .git_backup import BY_WHOM
+from .guarded_state import rename_aside
 
 MAX_HELD = 256  # directories that stay open, those nearest to the root first
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -117,9 +118,6 @@ def _is_replaced(way: Path) -> bool:
 
 def _put_aside(name: str, folder: int) -> str:
     """Rename an entry of an open directory; return its new name, "" if there is none."""
-    aside = f"{name}.replaced-{os.urandom(4).hex()}"
-    try:
-        os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
-    except FileNotFoundError:
-        return ""
-    return aside
+    with suppress(FileNotFoundError):
+        return rename_aside(folder, name, "replaced")
+    return ""

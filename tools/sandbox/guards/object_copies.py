@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -35,7 +36,15 @@ _MAX_BYTES = 64 << 20  # of all copies
 _MAX_BYTES_AT_ONCE = 8 << 20
 _MAX_COPIES = 10_000  # git packs more than 6,700 loose objects by itself
 _MAX_LOOKED_AT = 1_500  # objects at once: 3 µs each
-_Stamp = tuple[int, int, int, int]
+
+
+class _Stamp(NamedTuple):
+    """The state of an object, whose times no program can set all."""
+
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
 
 
 class _Copy(Struct):
@@ -136,7 +145,7 @@ class ObjectCopies(Struct):
                     now = _stamp(os.stat(path, dir_fd=objects, follow_symlinks=False))
                 except OSError:
                     continue
-                if now == copied.stamp or now[0] != copied.stamp[0]:
+                if now == copied.stamp or now.inode != copied.stamp.inode:
                     continue  # another file is in its place: the link to the object is still sound
                 if self.is_sound(objects, path):
                     copied.stamp = now
@@ -151,8 +160,8 @@ class ObjectCopies(Struct):
         try:
             with os.fdopen(safe_open(path, _READING, base=folder), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                if size != copied.stamp[1] or size > MAX_READ_BYTES:
-                    return size == copied.stamp[1]
+                if size != copied.stamp.size or size > MAX_READ_BYTES:
+                    return size == copied.stamp.size
                 content = file.read(MAX_READ_BYTES)
         except OSError:
             return False
@@ -166,7 +175,7 @@ class ObjectCopies(Struct):
         folder, _, name = path.partition("/")
         temporary = f"tmp_obj_{os.urandom(8).hex()}"  # git removes those that are left over
         try:
-            if copied is None or copied.at < 0 or len(content := self._content(copied)) != copied.stamp[1]:
+            if copied is None or copied.at < 0 or len(content := self._content(copied)) != copied.stamp.size:
                 return False
             with closing(safe_open(f"objects/{folder}", FOLDER_FLAGS, base=git)) as here:
                 self.mend(here, name, path)
@@ -186,7 +195,7 @@ class ObjectCopies(Struct):
         with suppress(OSError), closing(safe_open(name, _READING, base=folder)) as file:
             content = self._content(copied)
             found = os.fstat(file)
-            if found.st_ino != copied.stamp[0] or found.st_nlink < 2 or len(content) != copied.stamp[1]:
+            if found.st_ino != copied.stamp.inode or found.st_nlink < 2 or len(content) != copied.stamp.size:
                 return
             os.fchmod(file, 0o644)
             Path(f"/proc/self/fd/{file}").write_bytes(content)
@@ -195,7 +204,7 @@ class ObjectCopies(Struct):
     def _content(self, copied: _Copy) -> bytes:
         with self.kept.open("rb") as file:
             file.seek(copied.at)
-            return file.read(copied.stamp[1])
+            return file.read(copied.stamp.size)
 
 
 _READING = os.O_RDONLY | os.O_NONBLOCK
@@ -212,4 +221,4 @@ def is_object(content: bytes, id: str) -> bool:
 
 
 def _stamp(state: os.stat_result) -> _Stamp:
-    return (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return _Stamp(state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)

@@ -26,7 +26,7 @@ from transcripts import RECORD_FOLDERS
 from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 from .git_files import names_in
-from .guarded_state import LISTED_FOLDER
+from .guarded_state import LISTED_FOLDER, rename_aside
 
 # Of directories: opening one takes a step for each above it, and a command can nest thousands.
 MAX_DEPTH = 100
@@ -71,10 +71,8 @@ def controls_git(path: str, known: Container[str]) -> bool:
 def put_aside(folder: int, path: str) -> str:
     """Rename a file below the directory that is open as `folder`; return its new name. Raises OSError."""
     above, name = os.path.split(path)
-    aside = f"{name}.put-aside-{os.urandom(4).hex()}"
     with closing(safe_open(above or ".", FOLDER_FLAGS, base=folder)) as here:
-        os.rename(name, aside, src_dir_fd=here, dst_dir_fd=here)
-    return aside
+        return rename_aside(here, name, "put-aside")
 
 
 def report_planted(
@@ -188,9 +186,8 @@ def _put_settings_aside(top: int, path: str) -> str:
     elif not path.endswith("/hooks/post-index-change"):  # which `git status` runs, too
         return ""
     above, name = os.path.split(path)
-    aside = f"{name}.put-aside-{os.urandom(4).hex()}"
     with suppress(OSError), closing(safe_open(above, FOLDER_FLAGS, base=top)) as here:
-        os.rename(name, aside, src_dir_fd=here, dst_dir_fd=here)
+        aside = rename_aside(here, name, "put-aside")
         if left is not None:
             write_new(here, name, left)
         return f"{above}/{aside}"
