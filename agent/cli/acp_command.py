@@ -27,7 +27,7 @@ from agent.version import program_name
 from .arguments import parse
 from .command_words import asks_for_help
 from .launch import run_setup, with_errors_reported
-from .recall_command import print_text
+from .printing import print_text
 
 if TYPE_CHECKING:
     from agent.acp import SessionWish

@@ -28,6 +28,7 @@ from .client_flags import SETTING_SOURCES
 from .command_words import asks_for_help
 from .import_command import SOURCES
 from .mcp_command import MCP_ACTIONS, TRANSPORTS
+from .printing import print_text, show_usage
 from .sessions_command import ACTIONS, FORMATS
 
 
@@ -96,11 +97,9 @@ _TAKE_SESSIONS: Mapping[str, tuple[str, ...]] = {"sessions": ("show", "export"),
 def run_completion(words: Sequence[str]) -> int:
     """Run `completion` with these words. Returns 0, 2 for a usage error."""
     if asks_for_help(words):
-        sys.stdout.write(__doc__ or "")
-        return 0
+        return print_text(__doc__ or "")
     if len(words) != 1 or words[0] not in _SCRIPTS:
-        sys.stderr.write(f"usage: makeroom completion {'|'.join(_SCRIPTS)}\n")
-        return 2
+        return show_usage(f"completion {'|'.join(_SCRIPTS)}")
     sys.stdout.write("\n".join(_SCRIPTS[words[0]]()) + "\n")
     return 0
 

@@ -22,14 +22,13 @@ from agent.errors import UsageError
 from agent.extensions.agents import BUILTIN_AGENTS, AgentPlaces
 from agent.extensions.mcp import read_entry, with_project
 from tools.sandbox import short_path
-from tools.text import escaped
 from transcripts.wording import cause_of, pluralize
 
 from .arguments import parse
 from .command_words import asks_for_help
 from .launch import run_setup, with_errors_reported
 from .mcp_command import files_of, store_server
-from .recall_command import print_text
+from .printing import complain, print_text
 
 SOURCES = ("claude",)
 
@@ -46,11 +45,9 @@ class Offer(NamedTuple):
 def run_import(words: list[str]) -> int:
     """Run `import` with these words. Returns 0, 2 for a usage error, 6 for invalid settings."""
     if not words or asks_for_help(words):
-        sys.stdout.write(__doc__ or "")
-        return 0
+        return print_text(__doc__ or "")
     if words[0] not in SOURCES or words[1:] not in ([], ["--yes"]):
-        sys.stderr.write(f"error: cannot import {escaped(' '.join(words))}; use import claude [--yes]\n")
-        return UsageError.code
+        return complain(f"cannot import {' '.join(words)}; use import claude [--yes]")
     return with_errors_reported(partial(import_all, words[1:] == ["--yes"]))
 
 

@@ -57,7 +57,7 @@ from transcripts.wording import cause_of, pluralize
 from .arguments import parse
 from .command_words import OneLineParser, asks_for_help
 from .launch import run_setup, with_errors_reported
-from .recall_command import print_text
+from .printing import complain, print_text
 
 TRANSPORTS = ("stdio", "http", "sse")
 
@@ -67,9 +67,7 @@ def run_mcp(words: list[str]) -> int:
     if not words or asks_for_help(words):
         return print_text(__doc__ or "")
     if words[0] not in MCP_ACTIONS:
-        actions = ", ".join(MCP_ACTIONS)
-        sys.stderr.write(f"error: unknown command 'mcp {escaped(words[0])}'; the commands are {actions}\n")
-        return UsageError.code
+        return complain(f"unknown command 'mcp {words[0]}'; the commands are {', '.join(MCP_ACTIONS)}")
     return with_errors_reported(partial(_act, words[0], words[1:]))
 
 

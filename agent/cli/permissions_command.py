@@ -26,7 +26,6 @@ from typing import Any, BinaryIO
 from msgspec.structs import replace
 
 from agent.app import permission_store
-from agent.errors import UsageError
 from agent.permissions import PermissionRules, Verdict, barred_paths, barring_globs, judge_call
 from tools.access import command_access
 from tools.base import ToolError
@@ -36,17 +35,15 @@ from tools.text import escaped
 from .arguments import parse
 from .command_words import OneLineParser, asks_for_help
 from .launch import run_setup, with_errors_reported
-from .recall_command import print_text
+from .printing import complain, print_text
 
 
 def run_permissions(words: list[str]) -> int:
     """Run `permissions` with these words. Returns 0, 2 for a usage error, 6 for invalid settings."""
     if not words or asks_for_help(words):
-        sys.stdout.write(__doc__ or "")
-        return 0
+        return print_text(__doc__ or "")
     if words[0] != "check":
-        sys.stderr.write(f"error: unknown command 'permissions {escaped(words[0])}'; use permissions check\n")
-        return UsageError.code
+        return complain(f"unknown command 'permissions {words[0]}'; use permissions check")
     return with_errors_reported(partial(check, words[1:], sys.stdin.buffer))
 
 

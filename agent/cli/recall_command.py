@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -35,10 +34,10 @@ from agent.ui import wrap
 from tools.text import escaped
 from transcripts import Folded, ProjectRecords, StoreError
 from transcripts.search import Originals, ProjectSearch, SearchHits, is_recall_id, update_index
-from transcripts.secrets import SecretMasks, secret_values
 from transcripts.wording import cause_of
 
 from .command_words import OneLineParser, asks_for_help, to_count
+from .printing import announce, complain, environment_masks, print_text, show_usage
 
 HIT_INDENT = "    "  # of the excerpts of a match
 
@@ -58,7 +57,7 @@ class RecallScope(Struct, frozen=True):
 def run_recall(words: list[str], folder: Path | None = None) -> int:
     """Run `recall` with these words."""
     if not words or asks_for_help(words):
-        return print_text(__doc__ or "") if words else complain("usage: makeroom recall WORDS | ID")
+        return print_text(__doc__ or "") if words else show_usage("recall WORDS | ID")
     try:
         return _recall(_parser().parse_args(words), folder)
     except (StoreError, OSError, ValueError, KeyError) as error:
@@ -81,7 +80,7 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
     project = Path(given.folder or folder or "").resolve()
     words = " ".join(given.words).strip()
     if not words and not given.queries:
-        return complain("usage: makeroom recall WORDS | ID")
+        return show_usage("recall WORDS | ID")
     records = ProjectRecords(project)
     sids = tuple(path.stem for path in records.paths())
     if not sids:
@@ -169,41 +168,3 @@ def _queries(text: str) -> Iterator[dict[str, Any]]:
         if not isinstance(about.get("query"), str):
             raise ValueError(f'not a query: {line[:80]} (a line of words, or an object with "query")')
         yield about
-
-
-def environment_masks() -> SecretMasks:
-    """Return masks for the secrets in the environment, which are never shown."""
-    return SecretMasks(secret_values(os.environ))
-
-
-def announce(doing: str, path: Path, speed: float) -> None:
-    """Print a line on standard error if work on a file takes over a second at so many bytes a second."""
-    size = path.stat().st_size if path.exists() else 0
-    if size > speed:
-        sys.stderr.write(f"{doing} {size / 1e6:,.1f} MB ...\n")
-        sys.stderr.flush()
-
-
-def print_text(text: str, *, raw: bool = False) -> int:
-    """Print the text and return 0; escapes control characters unless `raw`.
-
-    Raises SystemExit if the reader has closed the pipe, which is no error, and for another failure to write,
-    which the entry point reports.
-    """
-    shown = text if raw else escaped(text)
-    try:
-        sys.stdout.write(shown.encode("utf-8", "replace").decode() + ("" if shown.endswith("\n") else "\n"))
-        sys.stdout.flush()
-    except BrokenPipeError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from error
-    except OSError as error:
-        raise SystemExit(1) from error
-    return 0
-
-
-def complain(line: str) -> int:
-    """Print an error or a usage line on standard error, and return the exit code for usage errors."""
-    prefix = "" if line.startswith("usage: ") else "error: "
-    sys.stderr.write(f"{prefix}{escaped(line)}\n")
-    return 2  # a usage error

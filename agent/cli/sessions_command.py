@@ -38,7 +38,8 @@ from transcripts.storage import make_private_folders
 from transcripts.wording import cause_of
 
 from .command_words import OneLineParser, asks_for_help
-from .recall_command import announce, complain, environment_masks, print_text, run_recall
+from .printing import announce, complain, environment_masks, print_text, show_usage
+from .recall_command import run_recall
 
 CLAUDE_CODE = "claude-code"
 FORMATS = (*(suffix.removeprefix(".") for suffix in EXPORTERS), CLAUDE_CODE)
@@ -60,7 +61,7 @@ def run_sessions(words: list[str], folder: Path | None = None) -> int:
 def list_sessions(words: list[str], folder: Path) -> int:
     """Print the sessions of the directory."""
     if words:
-        return complain("usage: makeroom sessions list")
+        return show_usage("sessions list")
     found = ProjectRecords(folder).sessions()
     if not found:
         return print_text(f"no sessions in {folder}")
@@ -90,7 +91,7 @@ def in_tree_order(listed: Sequence[SessionSummary]) -> list[tuple[int, SessionSu
 def show_session(words: list[str], folder: Path) -> int:
     """Print one conversation."""
     if len(words) != 1:
-        return complain("usage: makeroom sessions show ID")
+        return show_usage("sessions show ID")
     _announce_export(words[0], folder)
     return print_text(conversation_text(words[0], folder, environment_masks(), tell=_warn))
 
@@ -98,7 +99,7 @@ def show_session(words: list[str], folder: Path) -> int:
 def search_sessions(words: list[str], folder: Path) -> int:
     """Print the best matches for the words in all sessions, best first."""
     if not words:
-        return complain("usage: makeroom sessions search WORDS")
+        return show_usage("sessions search WORDS")
     return run_recall([*words, "--scope", "project"], folder)
 
 
@@ -109,7 +110,7 @@ def export_session(words: list[str], folder: Path) -> int:
     made.add_argument("--format", choices=FORMATS, default="")
     given = made.parse_intermixed_args(words)
     if len(given.words) not in (1, 2):
-        return complain("usage: makeroom sessions export ID [FILE] [--format FORMAT]")
+        return show_usage("sessions export ID [FILE] [--format FORMAT]")
     wanted: str = given.format
     _announce_export(given.words[0], folder)
     sid, folded = load_conversation(given.words[0], folder, _warn)

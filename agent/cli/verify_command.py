@@ -55,7 +55,7 @@ from transcripts.search import NOTHING_SAID, Originals
 from transcripts.wording import pluralize
 
 from .command_words import OneLineParser, asks_for_help
-from .recall_command import announce, complain, print_text
+from .printing import announce, complain, print_text
 
 HASH_CHARS = 12  # of a hash in a message
 _SETTINGS = frozenset(RequestSettings.__struct_fields__)
