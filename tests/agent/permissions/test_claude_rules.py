@@ -216,7 +216,7 @@ def test_restrictions_of_all_files_are_in_force_and_allow_rules_of_none(tmp_path
     [
         ('{"permissions": {"deny": ["Read(./secrets/**)"]}, x}', "Expecting property name"),
         ('{"permissions": 1}', "`permissions` is not an object"),
-        ("[]", "`permissions` is not an object"),
+        ("[]", "it does not contain a JSON object"),
         ('{"permissions": {"deny": "Read(./secrets/**)"}}', "permissions.deny: must be a list of rules"),
         ('{"permissions": {"ask": {}}}', "permissions.ask: must be a list of rules"),
         (
