@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import re
 import shutil
 import subprocess
@@ -26,6 +25,7 @@ from msgspec import Struct, field
 
 from tests.agent.everyday.projects import PROJECTS, make_project, servers
 from tests.agent.ui.headless_run import environment
+from tests.real_home import real_home
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
@@ -97,11 +97,6 @@ def _expected(text: str, mode: str) -> str:
     """Return what is expected in a mode, of a text such as `run; landlock: ask the network`."""
     usual, *special = text.strip().split("; ")
     return next((each.partition(": ")[2] for each in special if each.startswith(f"{mode}:")), usual)
-
-
-def real_home() -> Path:
-    """Return the user's home, which is another one in pytest's environment."""
-    return Path(pwd.getpwuid(os.geteuid()).pw_dir)
 
 
 def path_of(mode: str) -> str:

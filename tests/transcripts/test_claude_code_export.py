@@ -24,7 +24,6 @@ from transcripts.folding import fold
 from transcripts.importers import UnreadableRecording, import_session
 from transcripts.importers.recording import ImportedSession
 from transcripts.messages import (
-    Block,
     ChannelBlock,
     ImageBlock,
     TextBlock,
@@ -35,12 +34,10 @@ from transcripts.messages import (
 )
 from transcripts.secrets import SecretMasks
 
+from .imported import count
+
 SID = "20261121-093012-aaaa"
 RECORDINGS = os.environ.get("MAKEROOM_RECORDINGS", "")
-
-
-def count(blocks: tuple[Block, ...]) -> tuple[int, ...]:
-    return tuple(1 for _ in blocks)
 
 
 def exported(facts: list[Fact], sid: str = SID) -> str:

@@ -5,17 +5,15 @@ from typing import Any
 
 from tests.narrowing import block_text, narrow
 from tests.tables import each_row
-from transcripts.facts import Fact, Reply, Result, User
+from transcripts.facts import Reply, User
 from transcripts.folding import fold
 from transcripts.importers import import_session
 from transcripts.importers.recording import ImportedSession
-from transcripts.messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from transcripts.messages import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
+
+from .imported import count, kinds, results, uses
 
 PIXEL = "iVBORw0KGgo="
-
-
-def count(blocks: tuple[Block, ...]) -> tuple[int, ...]:
-    return tuple(1 for _ in blocks)
 
 
 def line(kind: str, payload: dict[str, Any], second: int = 0) -> dict[str, Any]:
@@ -42,19 +40,6 @@ def output(ident: str, text: Any, second: int = 0) -> dict[str, Any]:
 
 def read(*objects: dict[str, Any]) -> ImportedSession:
     return import_session("\n".join(map(json.dumps, objects)).encode(), count)
-
-
-def uses(made: ImportedSession) -> list[ToolUseBlock]:
-    replies = (fact for fact in made.facts if isinstance(fact, Reply))
-    return [block for reply in replies for block in reply.blocks if isinstance(block, ToolUseBlock)]
-
-
-def results(made: ImportedSession) -> list[Result]:
-    return [fact for fact in made.facts if isinstance(fact, Result)]
-
-
-def kinds(facts: list[Fact]) -> list[str]:
-    return [type(fact).__name__ for fact in facts]
 
 
 ROLLOUT = (

@@ -12,6 +12,8 @@ from transcripts.folding import fold
 from transcripts.importers import IMPORT_FORMATS, UnreadableRecording, detect_format, import_session
 from transcripts.messages import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
+from .imported import kinds, results
+
 
 def count(blocks):
     return tuple(len(repr(block)) for block in blocks)
@@ -28,16 +30,8 @@ def replies(made):
     return [fact for fact in made.facts if isinstance(fact, Reply)]
 
 
-def results(made):
-    return [fact for fact in made.facts if isinstance(fact, Result)]
-
-
 def first_texts(made):
     return [block_text(fact.blocks[0]) for fact in made.facts if isinstance(fact, User | Reply)]
-
-
-def kinds(facts):
-    return [type(fact).__name__ for fact in facts]
 
 
 PLAIN = (

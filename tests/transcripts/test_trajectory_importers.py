@@ -12,15 +12,13 @@ from tests.sampling import scaled
 from tests.tables import each_row
 from tests.transcripts.test_codex_importer import ROLLOUT
 from tests.transcripts.test_importers import PI, PLAIN, cc, result, use
-from transcripts.facts import Fact, Reply, Result, User
+from transcripts.facts import Reply, User
 from transcripts.folding import fold
 from transcripts.importers import UnreadableRecording, import_session
 from transcripts.importers.recording import ImportedSession
-from transcripts.messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from transcripts.messages import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
-
-def count(blocks: tuple[Block, ...]) -> tuple[int, ...]:
-    return tuple(1 for _ in blocks)
+from .imported import count, kinds, results, uses
 
 
 def read(value: Any) -> ImportedSession:
@@ -29,19 +27,6 @@ def read(value: Any) -> ImportedSession:
 
 def read_lines(*objects: Any) -> ImportedSession:
     return import_session("\n".join(map(json.dumps, objects)).encode(), count)
-
-
-def kinds(facts: list[Fact]) -> list[str]:
-    return [type(fact).__name__ for fact in facts]
-
-
-def uses(made: ImportedSession) -> list[ToolUseBlock]:
-    replies = (fact for fact in made.facts if isinstance(fact, Reply))
-    return [block for reply in replies for block in reply.blocks if isinstance(block, ToolUseBlock)]
-
-
-def results(made: ImportedSession) -> list[Result]:
-    return [fact for fact in made.facts if isinstance(fact, Result)]
 
 
 def contents(made: ImportedSession) -> list[tuple[str, ...]]:

@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-import os
-import pwd
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from agent.extensions.hooks.table import HookTable
 from agent.loop.session_sandbox import SessionSandbox
 from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import HookAnswer, HookEvent
+from tests.real_home import real_home
 from tests.tools.sandbox_session import SandboxedSession, sandboxed_session
 from tools.sandbox.command_socket import SupervisorLost
 
@@ -28,11 +26,6 @@ echo "no rm -rf in $(basename "$CLAUDE_PROJECT_DIR")" >&2; exit 2"""
 FORMATTER = """file=$(jq -r '.tool_input.file_path // empty')
 tr a-z A-Z <"$file" >formatted && mv formatted "$file"; echo formatted"""
 DENIAL = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}
-
-
-def real_home() -> Path:
-    """The user's home, whatever HOME says."""
-    return Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
 
 
 @pytest.fixture(scope="module")
@@ -55,17 +48,6 @@ def sandbox(session: SandboxedSession) -> SessionSandbox:
     if made.level == "none":
         pytest.skip(f"no wall here: {made.why}")
     return made
-
-
-@pytest.fixture
-def outside() -> Iterator[Path]:
-    """A directory that is neither in the project nor below a directory for temporary files."""
-    home = real_home()
-    if not os.access(home, os.W_OK) or str(home).startswith(("/tmp", "/var/tmp")):
-        pytest.skip("there is no place to write outside of the project")
-    folder = Path(tempfile.mkdtemp(prefix="makeroom-test-", dir=home))
-    yield folder
-    shutil.rmtree(folder)
 
 
 Asked = tuple[HookAnswer, list[str]]

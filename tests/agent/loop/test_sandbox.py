@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 import re
 import shutil
 import socketserver
 import subprocess
-import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -50,6 +48,7 @@ from agent.ui.approval_answers import DENIAL, approval_choices
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.agent.checkpoints.project import copy_tree
 from tests.narrowing import present
+from tests.real_home import real_home
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import Step
 from tests.tools.bash_session import BashSession
@@ -64,22 +63,6 @@ from transcripts.facts import Result
 from .world import World, world
 
 QUESTION = "blocked: write .git/config (git)"
-
-
-def real_home() -> Path:
-    """The user's home, whatever HOME says."""
-    return Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
-
-
-@pytest.fixture
-def outside() -> Iterator[Path]:
-    """A directory that is neither in the project nor below a directory for temporary files."""
-    home = real_home()
-    if not os.access(home, os.W_OK) or str(home).startswith(("/tmp", "/var/tmp")):
-        pytest.skip("there is no place to write outside of the project")
-    folder = Path(tempfile.mkdtemp(prefix="makeroom-test-", dir=home))
-    yield folder
-    shutil.rmtree(folder)
 
 
 @dataclass

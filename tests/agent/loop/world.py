@@ -223,3 +223,15 @@ def world(steps: Iterable[Step], folder: Path, *answers: Allow | Deny, **options
         about = {"model": settings.model, "window": 200_000, "folder": str(folder)}
         session.open(settings.system, settings.tools, **about)
         yield World(server, session, context, record, clock, approver, tools, ran)
+
+
+def turns(w: World, *prompts: str) -> list[str]:
+    """Return the reason why each of several turns ended."""
+
+    async def whole() -> list[str]:
+        try:
+            return [(await w.turn(prompt)).reason for prompt in prompts]
+        finally:
+            await w.context.model.close()
+
+    return asyncio.run(whole())

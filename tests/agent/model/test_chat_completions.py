@@ -35,7 +35,7 @@ from agent.model.openai_http import OPENAI_URL
 from agent.model.server_windows import facts_from_list
 from agent.model_port import IncomingReply, ModelFacts, ModelRequest, RequestSettings
 from tests.agent.commands.controller_run import started
-from tests.agent.loop.world import World, world
+from tests.agent.loop.world import World, turns, world
 from tests.sampling import sampled
 from tests.tables import each_row
 from transcripts.facts import Reply, User
@@ -216,16 +216,6 @@ def chat_world(folder: Path, *replies: ChatReply | Failure) -> Iterator[tuple[Wo
 
 def bodies(server: ChatServer) -> list[dict[str, Any]]:
     return [json.loads(body) for body in server.bodies]
-
-
-def turns(w: World, *prompts: str) -> list[str]:
-    async def whole() -> list[str]:
-        try:
-            return [(await w.turn(prompt)).reason for prompt in prompts]
-        finally:
-            await w.context.model.close()
-
-    return asyncio.run(whole())
 
 
 def test_reasoning_goes_back_as_it_came(tmp_path: Path) -> None:

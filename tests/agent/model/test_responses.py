@@ -28,7 +28,7 @@ from agent.model.responses.stream import ItemReader
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from compact.prices import PriceList
 from tests.agent.commands.controller_run import AllowAll, started
-from tests.agent.loop.world import World, world
+from tests.agent.loop.world import World, turns, world
 from tests.tables import each_row
 from transcripts.facts import Reply, User
 from transcripts.folding import fold
@@ -50,16 +50,6 @@ def responses_world(folder: Path, *replies: Said | Refusal) -> Iterator[tuple[Wo
         w.context.compaction.binds = False
         yield w, server
         assert server.refused == []
-
-
-def turns(w: World, *prompts: str) -> list[str]:
-    async def whole() -> list[str]:
-        try:
-            return [(await w.turn(prompt)).reason for prompt in prompts]
-        finally:
-            await w.context.model.close()
-
-    return asyncio.run(whole())
 
 
 def bodies(server: ResponsesServer) -> list[dict[str, Any]]:

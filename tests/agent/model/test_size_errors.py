@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 from pathlib import Path
@@ -25,7 +24,7 @@ from agent.loop.model_call import prompt_tokens
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.request import NAMES
 from agent.model.error_mapping import map_error
-from tests.agent.loop.world import World, world
+from tests.agent.loop.world import turns, world
 from tests.sampling import sampled
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
@@ -322,18 +321,6 @@ def test_output_that_is_too_large_reports_how_much_space_is_left(
 def test_output_for_which_there_is_hardly_room_means_a_prompt_that_is_too_long() -> None:
     found = map_error(400, error(VLLM_OUTPUT.format(7_500, 7_500)), {}, 0.0, NAMES)
     assert isinstance(found, PromptTooLong) and (found.actual, found.limit) == (7_500, 8_192)
-
-
-def turns(w: World, *prompts: str) -> list[str]:
-    """Return the reason why each of several turns ended."""
-
-    async def whole() -> list[str]:
-        try:
-            return [(await w.turn(prompt)).reason for prompt in prompts]
-        finally:
-            await w.context.model.close()
-
-    return asyncio.run(whole())
 
 
 @pytest.mark.parametrize("server", sampled(TOO_LONG, 4))

@@ -34,12 +34,6 @@ from .headless_run import environment
 from .pty_terminal import PtyTerminal
 
 
-@pytest.fixture
-def terminal(tmp_path):
-    with PtyTerminal(tmp_path) as started:
-        yield started.ready()
-
-
 def ask(terminal, what="ask"):
     tool = "edit" if what == "ask diff" else "bash"
     return terminal.type(f"{what}\r").sees(f"Allow {tool}?", "Esc to deny and stop")

@@ -11,12 +11,6 @@ from . import scripted_driver
 from .pty_terminal import PtyTerminal
 
 
-@pytest.fixture
-def terminal(tmp_path):
-    with PtyTerminal(tmp_path) as started:
-        yield started.ready()
-
-
 def test_a_prompt_is_echoed_answered_and_the_status_line_stays(terminal):
     terminal.type("say hello there\r").sees(
         "❯ say hello there", "\nhello there\n", "23% of 200k", "asks before edits"

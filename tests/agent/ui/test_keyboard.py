@@ -3,20 +3,10 @@
 import ast
 import base64
 
-import pytest
-
 from agent.ui.paste_chips import PasteChips
-
-from .pty_terminal import PtyTerminal
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 START, END = b"\x1b[200~", b"\x1b[201~"
-
-
-@pytest.fixture
-def terminal(tmp_path):
-    with PtyTerminal(tmp_path) as started:
-        yield started.ready()
 
 
 def sent(terminal):

@@ -15,7 +15,6 @@ from tests.narrowing import present
 from tests.sampling import sampled
 from tests.tables import each_row
 
-from .pty_terminal import PtyTerminal
 from .text_samples import CHARACTERS, SAMPLES, WIDTHS, too_wide, without_sgr
 
 CHOICES = (
@@ -37,12 +36,6 @@ CHOICES = (
     ("\x04", "nothing"),
     ("zzz\r\x03", "nothing"),
 )
-
-
-@pytest.fixture
-def terminal(tmp_path):
-    with PtyTerminal(tmp_path) as started:
-        yield started.ready()
 
 
 def pick(terminal, what, title):

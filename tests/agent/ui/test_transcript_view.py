@@ -15,12 +15,6 @@ from tests.tables import each_row
 from .pty_terminal import PtyTerminal
 
 
-@pytest.fixture
-def terminal(tmp_path):
-    with PtyTerminal(tmp_path) as started:
-        yield started.ready()
-
-
 def test_a_long_session_never_clears_and_emits_finished_text_once(terminal):
     for number in range(12):
         terminal.type(f"paragraphs 40;bash number {number};say end {number}\r").sees(f"\nend {number}\n")
