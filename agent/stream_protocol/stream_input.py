@@ -42,6 +42,7 @@ from .client_servers import servers_within
 
 if TYPE_CHECKING:
     from agent.app import Controller
+    from agent.loop import ActiveSession
 
 # Set by clients that wait for the state of the session: SDKs and the adapter for editors.
 STATE_VARIABLES = ("CLAUDE_CODE_SDK_READS_SESSION_STATE", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
@@ -81,7 +82,7 @@ class StreamInput:
         self.stopped: set[str] = set()
         self.fulfil: Callable[[ControlRequest], None] = self._keep
         self.withdraw: Callable[[CancelRequest], None] = self.channel.withdraw
-        self.session_now: Callable[[], Any] = lambda: None  # the session in use and its context
+        self.session_now: Callable[[], ActiveSession] | None = None  # set once there is a session
         self.skills = SkillLibrary()  # as listed in the answer to initialize
         self._initializing: asyncio.Task[None] | None = None
 
@@ -147,8 +148,13 @@ class StreamInput:
             return
         await asyncio.gather(*(server.begin() for server in self.servers))
         setup = self.setup
-        places = (setup.folder, setup.environ, setup.config.user_dir, setup.options.setting_sources)
-        self.skills = await asyncio.to_thread(SkillLibrary.load, *places)
+        self.skills = await asyncio.to_thread(
+            SkillLibrary.load,
+            setup.folder,
+            setup.environ,
+            user_dir=setup.config.user_dir,
+            sources=setup.options.setting_sources,
+        )
         self.channel.write(success(request.ident, greeting(setup.options.agents, self.skills)))
         self.begun.set()
 
@@ -173,6 +179,7 @@ class StreamInput:
 
     def _about_session(self) -> dict[str, Any]:
         """Return the facts about the session for every hook callback."""
+        assert self.session_now is not None, "hooks are asked within a session"
         session, context = self.session_now()
         return about_session(session, context.tool_context, context.permissions)
 
