@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class PermissionQuestion(Struct, frozen=True):
     """The question whether a call may run.
 
-    `why` is the reason, `cause` what causes it if the question shows that anyway: an "edit" by its diff, a
-    place "outside" the project next to the path. `prefix` is the rule that "always" would add.
+    `why` is the reason, `cause` its kind, for those who show an edit by its diff or a place outside the
+    project next to the path. `prefix` is the rule that "always" would add.
     If the sandbox blocked an access of a call, `refused` names it, and the question is whether to run the
     call again: without the sandbox, or in it with the access `through` allowed. `remedy` is the flag that
     would have allowed it, for runs without a user. `call` is the id of the model's call, `input` its input.

@@ -40,7 +40,6 @@ class _Explanation:
         allow = [rule for rule in rules.allow if rule.tool == tool and rules.mode != "plan"]
         places = rules.places(access)
         self.covered: Coverage = coverage(access.target, places.cwd, allow, rules.judge)
-        self.effect = shell.irreversible_effect(access.target, places)
         irreversible = shell.irreversible_commands(self.reading, places)
         self.effects = {id(each.command): f"it {each.effect}" for each in irreversible}
         self.allowed = self._allowed()
@@ -50,10 +49,9 @@ class _Explanation:
         if self.verdict.prefix is not None:
             found.append(f'"always" would add {self.verdict.prefix}')
         found += self._rows()
-        doubt = self.covered.doubt
-        if self.effect and self.verdict.why.endswith(self.effect):
+        if self.verdict.cause == "irreversible":
             found.append("  irreversible commands need approval in every mode, and no rule allows them")
-        elif doubt and not self.covered.commands and self.verdict.why.endswith(doubt):
+        elif self.verdict.cause == "unproved" and not self.covered.commands:
             found.append(f"  only a rule for all of {self.tool} or for exactly this line allows it")
         if self.reading.opaque:
             found.append("  it may run other commands that cannot be determined from the line")

@@ -177,7 +177,7 @@ class Verdict(Struct, frozen=True):
     sandboxed  the command runs in the sandbox if it is allowed
     binding    the user has to be asked, even if a hook allows the call
     once       the user is asked each time, so approval holds for this call only
-    cause      the cause of a question, if the question shows it anyway
+    cause      the cause of a question, "" if only the reason names it
     """
 
     answer: Literal["allow", "ask", "deny"]
@@ -214,7 +214,8 @@ def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) ->
             once = found.once or verdict.once
             verdict = replace(verdict, binding=binding, once=once, prefix=None if once else verdict.prefix)
     if verdict.answer == "ask" and rules.mode == "dontAsk":
-        return Verdict("deny", f"it needs approval, and the mode is dontAsk: {verdict.why}")
+        why = f"it needs approval, and the mode is dontAsk: {verdict.why}"
+        return Verdict("deny", why, cause=verdict.cause)
     return verdict
 
 
@@ -308,7 +309,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     needed = _outside_need(access, rules) if sandboxed else ""
     if effect := _irreversible_effect(access, rules):
         why = f"it {effect}, and runs outside the sandbox: {needed}" if needed else f"it {effect}"
-        return Verdict("ask", why, sandboxed=sandboxed and not needed, binding=True)
+        return Verdict("ask", why, sandboxed=sandboxed and not needed, binding=True, cause="irreversible")
     if sandboxed and (harmless := _harmless_outside(access, rules, needed)):
         return Verdict("allow", harmless)
     if needed:
@@ -327,7 +328,13 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     covered = coverage(line, access.cwd or rules.folder, allow, rules.judge)
     if is_open or not covered.doubt:
         return Verdict("allow", rule=opening or covered.rule, sandboxed=sandboxed)
-    return Verdict("ask", why=covered.doubt, prefix=lasting_rule(RUNNING, line, covered), sandboxed=sandboxed)
+    return Verdict(
+        "ask",
+        why=covered.doubt,
+        prefix=lasting_rule(RUNNING, line, covered),
+        sandboxed=sandboxed,
+        cause="unproved",
+    )
 
 
 def _judge_in_plan_mode(access: Access, rules: PermissionRules) -> Verdict:

@@ -177,7 +177,12 @@ def test_a_rule_may_begin_with_the_home_directory() -> None:
 
 def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
     place = f"{FOLDER}/a"
-    causes: dict[str, Cause] = {"it writes a file": "edit", "outside the project": "outside"}
+    causes: dict[str, Cause] = {
+        "it writes a file": "edit",
+        "outside the project": "outside",
+        "it runs a command": "unproved",
+        "it removes the root directory": "irreversible",
+    }
     for access, why, prefix in (
         (Access("write", place), "it writes a file", Rule("edit")),
         (Access("write", place, protected=True), "a file there may be run later, or grant permissions", None),

@@ -392,8 +392,8 @@ def test_a_system_file_is_asked_about_once_for_a_run_outside(project: Project, l
 
     why = "it writes the system file /etc/yy"
     outside = f"{why}, and runs outside the sandbox: the sandbox blocks writes to /etc/yy"
-    assert judged(rules) == Verdict("ask", outside, binding=True)
-    inside = Verdict("ask", why, sandboxed=True, binding=True)
+    assert judged(rules) == Verdict("ask", outside, binding=True, cause="irreversible")
+    inside = Verdict("ask", why, sandboxed=True, binding=True, cause="irreversible")
     assert judged(replace(rules, written=("/x",))) == inside  # the sandbox may write there
     unprivileged = Unwritable(str(project.folder), project.environ)
     assert judged(replace(rules, reading=lambda: unprivileged)) == inside  # it fails everywhere
