@@ -66,7 +66,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     report = ContextReport.of(situation_of(session, context), session.prices, newest)
     ours = overheads(context.settings, compaction.counter)
     parts = {PART_LABELS[kind]: count for kind, count in report.kinds.items()}
-    rows = [*_in_all(ours, report.overhead), *_in_all(parts, report.tokens - report.overhead)]
+    rows = [*_scaled(ours, report.overhead), *_scaled(parts, report.tokens - report.overhead)]
     title = f"Context ({context.settings.model}{WINDOW_STATE_WORDS[report.state]})"
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, rows=shown, total=compaction.window.size))
@@ -78,7 +78,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     return CommandOutput("\n".join(lines))
 
 
-def _in_all(counts: Mapping[str, int], tokens: float) -> list[tuple[str, int]]:
+def _scaled(counts: Mapping[str, int], tokens: float) -> list[tuple[str, int]]:
     """Scale our counts to the model's tokens, whose sum is `tokens`; returns rows (label, tokens)."""
     rate = tokens / (sum(counts.values()) or 1)
     return [(label, round(count * rate)) for label, count in counts.items()]
@@ -146,32 +146,38 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
     if not session.folded.entries:
         return Notice("nothing to compact yet")
     words = argument.split()
-    if DRY_RUN not in words:  # leaves out thinking that the server of another model would reject
-        window = context.compaction.window.size
-        folder = str(controller.setup.folder)
-        record_opening(session, context.settings, window, folder, controller.emit)
+    if DRY_RUN in words:
+        return await _preview(session, context, " ".join(word for word in words if word != DRY_RUN))
+    window = context.compaction.window.size
+    # Leaves out thinking that the server of another model would reject.
+    record_opening(session, context.settings, window, str(controller.setup.folder), controller.emit)
     situation = situation_of(session, context)
-    focus = " ".join(word for word in words if word != DRY_RUN)
+    planned = await off_loop(session, lambda: dry_run(situation, "manual", " ".join(words)))
+    if planned.removed:
+        price = _summary_price(session, context, situation, planned)
+        preview = [f"Freeing {_freed(situation, planned)}:", *planned.removed, price]
+        controller.emit(CommandOutput("\n".join(preview)))
+    done = await compact_context(
+        session,
+        context,
+        controller.emit,
+        CompactionRequest("manual", argument, preview=situation),
+    )
+    if argument and done.ids:  # the words may state a rule: they count like any others of the user
+        inbox = context.tool_context.inbox
+        typed = TextBlock(f"The user said this with /compact:\n{argument}")
+        inbox.post(typed, since=session.folded.last_reply_seq)
+        note_news(session, inbox)
+    return None
+
+
+async def _preview(session: Session, context: TurnContext, focus: str) -> Event:
+    """Show what a compaction would remove and cost, and what would remain."""
+    situation = situation_of(session, context)
     planned = await off_loop(session, lambda: dry_run(situation, "manual", focus))
-    price = _summary_price(session, context, situation, planned)
-    if DRY_RUN not in words:
-        if planned.removed:
-            preview = [f"Freeing {_freed(situation, planned)}:", *planned.removed, price]
-            controller.emit(CommandOutput("\n".join(preview)))
-        done = await compact_context(
-            session,
-            context,
-            controller.emit,
-            CompactionRequest("manual", argument, preview=situation),
-        )
-        if argument and done.ids:  # the words may state a rule: they count like any others of the user
-            inbox = context.tool_context.inbox
-            typed = TextBlock(f"The user said this with /compact:\n{argument}")
-            inbox.post(typed, since=session.folded.last_reply_seq)
-            note_news(session, inbox)
-        return None
     if not planned.proposals:
         return Notice(planned.note or "nothing would be compacted")
+    price = _summary_price(session, context, situation, planned)
     remaining = ["Largest blocks that remain:", *planned.remaining] if planned.remaining else []
     lines = [f"Would free {_freed(situation, planned)}:", *planned.removed, price, *remaining]
     return CommandOutput("\n".join(lines))
