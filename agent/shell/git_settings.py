@@ -81,11 +81,8 @@ class GitSettings:
         for name in self.environ:
             if name.startswith("GIT_") and not _HARMLESS_VARIABLES.fullmatch(name):
                 raise NotProved(f"the variable {name} changes how git works")
-        for at in range(_MAX_GIVEN_SETTINGS):
-            key = self.environ.get(f"GIT_CONFIG_KEY_{at}")
-            if key is None:
-                break
-            self._check_text(f"{key.rpartition('.')[2]} = {self.environ.get(f'GIT_CONFIG_VALUE_{at}')}", "")
+        for key, value in self._given():
+            self._check_text(f"{key.rpartition('.')[2]} = {value}", "")
         for path in self._of_user():
             self._check_file(path)
         for above in (Path(folder), *Path(folder).parents):
@@ -99,10 +96,8 @@ class GitSettings:
         found: dict[str, list[str]] = {}
         for setting in self._settings([*self._of_user(), *self._of_repository(folder)]):
             found.setdefault(setting.name, []).append(setting.value)
-        for at in range(_MAX_GIVEN_SETTINGS):
-            key = self.environ.get(f"GIT_CONFIG_KEY_{at}", "")
-            if key:
-                found.setdefault(key.lower(), []).append(self.environ.get(f"GIT_CONFIG_VALUE_{at}", ""))
+        for key, value in self._given():
+            found.setdefault(key.lower(), []).append(value)
         return found
 
     def made_values(self, folder: str) -> dict[str, list[str]]:
@@ -134,15 +129,25 @@ class GitSettings:
         waiting = [*reversed([*files])]
         while waiting:
             path = waiting.pop()
-            if path in self._read:
-                continue
-            self._read.add(path)
-            if len(self._read) > _MAX_FILES:
-                raise NotProved("git has too many settings files")
-            for setting in parse_settings(settings_text(path)):
+            for setting in parse_settings(self._unread_text(path)):
                 yield setting
                 if setting.section in ("include", "includeif") and setting.key == "path":
                     waiting.append(self._path(setting.value, path))
+
+    def _given(self) -> Iterator[tuple[str, str]]:
+        """Yield the names and values of the settings that variables give."""
+        for at in range(_MAX_GIVEN_SETTINGS):
+            if key := self.environ.get(f"GIT_CONFIG_KEY_{at}"):
+                yield key, self.environ.get(f"GIT_CONFIG_VALUE_{at}", "")
+
+    def _unread_text(self, path: str) -> str:
+        """Return the text of a settings file, "" if there is none or it was read before. Raises NotProved."""
+        if path in self._read:
+            return ""
+        self._read.add(path)
+        if len(self._read) > _MAX_FILES:
+            raise NotProved("git has too many settings files")
+        return settings_text(path)
 
     def _of_repository(self, folder: str) -> Iterator[str]:
         """Yield the settings files of the repository that a directory belongs to."""
@@ -188,12 +193,7 @@ class GitSettings:
                 raise SetTrap(f"git could run a program: {hooks}/{_INDEX_HOOK}")
 
     def _check_file(self, path: str) -> None:
-        if path in self._read:
-            return
-        self._read.add(path)
-        if len(self._read) > _MAX_FILES:
-            raise NotProved("git has too many settings files")
-        self._check_text(settings_text(path), path)
+        self._check_text(self._unread_text(path), path)
 
     def _check_text(self, text: str, path: str) -> None:
         for form in (text, _UNSEEN_IN_VALUES.sub("", text)):

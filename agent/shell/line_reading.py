@@ -33,12 +33,12 @@ The steps, shown with an example:
    `find -exec`, `env -S`, `ssh`, `eval`, `trap` and some thirty others have functions of their own. The code
    of `python -c` is not parsed but kept as *code*, which is searched for the words of a rule.
 
-   4. **Inputs and files.** The output of `echo` or of a here-document is known text, so `echo 'rm x' | sh` is
+4. **Inputs and files.** The output of `echo` or of a here-document is known text, so `echo 'rm x' | sh` is
    followed. The output of any other program is ANY, so `curl x | sh` is opaque. Text that the line writes to
    a file is remembered, and read if the line runs that file.
 
-   The example results in these invocations, preceded by their level, the number of launchers and scripts
-   around them:
+The example results in these invocations, preceded by their level, the number of launchers and scripts around
+them:
 
     0  sudo -u <ANY> sh -c 'cd <HOME> && rm -rf *'
     1  sh -c 'cd <HOME> && rm -rf *'

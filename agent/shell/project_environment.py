@@ -79,21 +79,16 @@ class ProjectEnvironment(ProjectPrograms):
         return os.path.isdir(folder) and os.access(folder, os.X_OK)
 
     def _check_path(self, path: str, word: str) -> None:
-        real = _canonical(path)
-        if real == "/dev/null":
-            return
-        inside = is_inside(real, self.folder) or is_inside(real, _ALSO_READABLE)
-        if not inside or any(is_inside(real, place) for place in _NEVER_READABLE):
-            raise NotProved(f"{word} is outside the project")
-        if is_protected(real, "read"):
+        if is_protected(self._check_place(path, word), "read"):
             raise NotProved(f"{word} may contain secrets")
 
-    def _check_place(self, path: str, word: str) -> None:
-        """Check a path of which only names and metadata are read."""
+    def _check_place(self, path: str, word: str) -> str:
+        """Check a path of which only names and metadata are read; return it without links."""
         real = _canonical(path)
-        inside = is_inside(real, self.folder) or is_inside(real, _ALSO_READABLE) or real == "/dev/null"
-        if not inside or any(is_inside(real, place) for place in _NEVER_READABLE if real != "/dev/null"):
+        inside = is_inside(real, self.folder) or is_inside(real, _ALSO_READABLE)
+        if real != "/dev/null" and (not inside or any(is_inside(real, place) for place in _NEVER_READABLE)):
             raise NotProved(f"{word} is outside the project")
+        return real
 
     def _check_revision(self, word: str, folder: str) -> None:
         """Check an operand of git: a path if it looks like one or exists, else the name of an object."""
