@@ -33,7 +33,7 @@ from .launcher_arguments import option_values
 from .line_reading import Invocation, LineReading, read_line
 from .output_files import output_words
 from .parsed_text import ANY, STAR, is_unknown
-from .program_names import git_folder, git_subcommand
+from .program_names import GitCall
 from .vital_places import Places, Scene, name_fits, scenes
 
 _CACHES = word_set(
@@ -147,12 +147,12 @@ def _possible(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[
 
 def _may_change(scene: Scene, places: Places, repository: str) -> bool:
     """Return whether a command of git may change a repository, if it works in its directory."""
-    words = scene.command.words
-    at = git_subcommand(words)
-    options = words[1:at]
-    reaches_others = any(each.startswith(("--git-dir", "--work-tree")) for each in options)
-    reaches_others = reaches_others or words[at : at + 1] == ("submodule",) or "--recurse-submodules" in words
-    folder = git_folder(options, scene.here, places.home)
+    call = GitCall.of(scene.command.words)
+    reaches_others = call.name == "submodule" or "--recurse-submodules" in scene.arguments
+    reaches_others = reaches_others or any(
+        option.startswith(("--git-dir", "--work-tree")) for option in call.options
+    )
+    folder = call.folder(scene.here, places.home)
     if not repository or reaches_others or folder is None:
         return True
     place = f"{places.folder}/{repository}"
@@ -246,10 +246,10 @@ def _sources(command: Invocation) -> Iterator[Invocation]:
 
 
 def _found_by_git(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str]:
-    words = list(scene.command.words)
-    at = git_subcommand(words)
-    folder = git_folder(words[1:at], scene.here, places.home)
-    inner = replace(scene, command=replace(scene.command, words=(words[0], *words[at:])), here=folder)
+    program = scene.command.words[0]
+    call = GitCall.of(scene.command.words)
+    command = replace(scene.command, words=(program, call.name, *call.arguments))
+    inner = replace(scene, command=command, here=call.folder(scene.here, places.home))
     operands = inner.operands()
     yield from _lost_state_of_git(operands)
     moves_head = operands[:1] in (["checkout"], ["switch"]) and "--" not in inner.arguments
@@ -258,7 +258,7 @@ def _found_by_git(scene: Scene, places: Places, folders: Sequence[str]) -> Itera
     if operands[:1] == ["am"] and "--skip" in inner.arguments:
         yield "the patch that is skipped"
     if operands[:1] == ["clean"] and not inner.has_flag("n", "--dry-run"):
-        trees = option_values(words[:at], frozenset({"--work-tree"}))
+        trees = option_values([program, *call.options], frozenset({"--work-tree"}))
         elsewhere = (replace(inner, here=next(iter(inner.paths(tree)), None)) for tree in trees)
         yield from _cleaned_by_git([inner, *elsewhere], places, folders)
     if operands[:1] == ["stash"] and operands[1:2] in ([], ["push"], ["save"]) and _stash_loses_files(inner):

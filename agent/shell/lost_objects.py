@@ -11,46 +11,40 @@ lines reach what those refs do not protect:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from .line_reading import read_line
 from .parsed_text import is_unknown
-from .program_names import git_subcommand
-from .vital_places import Places, Scene, scenes
+from .program_names import GitCall
+from .vital_places import Places, scenes
 
 KEPT_REFS = "refs/makeroom"
 
 
 def pruning(line: str, places: Places) -> Literal["", "unreachable", "kept"]:
     """Return which objects a line may delete for good: those that nothing names, or all that a ref keeps."""
-    calls = [scene for scene in scenes(read_line(line).invocations, places) if scene.program == "git"]
-    if any(_subcommand(scene)[:1] == ("filter-repo",) for scene in calls):
+    every = scenes(read_line(line).invocations, places)
+    calls = [GitCall.of(scene.command.words) for scene in every if scene.program == "git"]
+    if any(call.name == "filter-repo" for call in calls):
         return "kept"
     if not any(map(_prunes, calls)):
         return ""
     return "kept" if any(map(_sweeps_refs, calls)) else "unreachable"
 
 
-def _subcommand(scene: Scene) -> Sequence[str]:
-    words = scene.command.words
-    return words[git_subcommand(words) :]
-
-
-def _prunes(scene: Scene) -> bool:
+def _prunes(call: GitCall) -> bool:
     """Return whether a command of git deletes unreachable objects that are younger than two weeks."""
-    name, *arguments = [*_subcommand(scene), ""]
-    if name == "gc":
-        return any(word.startswith("--prune=") and word != "--prune=never" for word in arguments)
-    if name == "repack":
-        letters = "".join(word[1:] for word in arguments if word[:1] == "-" and word[1:2] != "-")
+    if call.name == "gc":
+        return any(word.startswith("--prune=") and word != "--prune=never" for word in call.arguments)
+    if call.name == "repack":
+        letters = "".join(word[1:] for word in call.arguments if word[:1] == "-" and word[1:2] != "-")
         return "a" in letters and "d" in letters
-    return name == "prune" and not {"-n", "--dry-run"}.intersection(arguments)
+    return call.name == "prune" and not {"-n", "--dry-run"}.intersection(call.arguments)
 
 
-def _sweeps_refs(scene: Scene) -> bool:
+def _sweeps_refs(call: GitCall) -> bool:
     """Return whether a command of git may delete or rewrite refs of makeroom, as one that does so to all."""
-    name, *arguments = [*_subcommand(scene), ""]
+    _, name, arguments = call
     if name == "update-ref":
         return "--stdin" in arguments or any(is_unknown(word) or KEPT_REFS in word for word in arguments)
     if name in ("fetch", "pull", "push", "remote"):

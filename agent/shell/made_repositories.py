@@ -20,7 +20,7 @@ from transcripts.patterns import lazy_pattern
 from .line_reading import read_line
 from .option_syntax import NotProved
 from .parsed_text import is_unknown
-from .program_names import Standpoint, git_folder, git_subcommand
+from .program_names import GitCall, Standpoint
 from .vital_places import Scene, scenes
 
 _USING_GIT = word_set("git gh glab hub")
@@ -77,13 +77,12 @@ def _folders(scene: Scene, seen: Standpoint) -> Iterator[str]:
     if scene.program not in _USING_GIT:
         return
     here = scene.here or seen.places.cwd or seen.places.folder
-    words = scene.command.words
-    options = words[1 : git_subcommand(words)] if scene.program == "git" else ()
-    folder = git_folder(options, here, seen.places.home)
+    call = GitCall.of(scene.command.words if scene.program == "git" else ())
+    folder = call.folder(here, seen.places.home)
     if folder is not None:
         yield posixpath.normpath(folder)
-    named = [value for option, value in pairwise(options) if option == "--git-dir"]
-    named += [option.partition("=")[2] for option in options if option.startswith("--git-dir=")]
+    named = [value for option, value in pairwise(call.options) if option == "--git-dir"]
+    named += [option.partition("=")[2] for option in call.options if option.startswith("--git-dir=")]
     for value in named:
         if not is_unknown(value):
             place = posixpath.normpath(posixpath.join(folder or here, value))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
-from .program_names import Standpoint, git_folder, git_subcommand
+from .program_names import GitCall, Standpoint
 
 _REACHING = word_set("push fetch pull clone ls-remote remote submodule")
 _SIGNING = word_set("commit merge cherry-pick revert rebase am tag")
@@ -27,46 +27,41 @@ _TRUE = ("true", "yes", "on", "1", "")
 Settings = Mapping[str, Sequence[str]]  # the values of each setting, the last of which is in force
 
 
-def need_of_git(words: Sequence[str], here: str, seen: Standpoint) -> str:
+def need_of_git(call: GitCall, here: str, seen: Standpoint) -> str:
     """Return the reason why a command of git cannot work in the sandbox, "" if none is known.
 
     Raises NotProved if its settings cannot be read.
     """
-    at = git_subcommand(words)
-    name = "".join(words[at : at + 1])
-    folder = git_folder(words[1:at], here, seen.places.home)
-    if name not in _REACHING | _SIGNING or folder is None:
+    folder = call.folder(here, seen.places.home)
+    if call.name not in _REACHING | _SIGNING or folder is None:
         return ""
     settings = {key: list(values) for key, values in seen.files.git_values(folder).items()}
-    for option, value in pairwise(words[1:at]):
+    for option, value in pairwise(call.options):
         if option == "-c":
             key, equals, text = value.partition("=")
             settings.setdefault(key.lower(), []).append(text if equals else "true")
-    rest = words[at + 1 :]
-    if name in _SIGNING and _signs(name, rest, settings):
-        return f"git {name} needs your signing key"
-    return _need_of_remote(name, rest, settings) if name in _REACHING else ""
+    if call.name in _SIGNING and _signs(call, settings):
+        return f"git {call.name} needs your signing key"
+    return _need_of_remote(call, settings) if call.name in _REACHING else ""
 
 
-def renames_branch(words: Sequence[str]) -> bool:
+def renames_branch(call: GitCall) -> bool:
     """Return whether a command of git renames or copies a branch, with the settings of that branch."""
-    name, *arguments = [*words[git_subcommand(words) :], ""]
-    options = (word for word in arguments if word.startswith("-"))
-    return name == "branch" and any(re.fullmatch(r"-[fq]*[mMcC]\w*|--move|--copy", word) for word in options)
+    renaming = r"-[fq]*[mMcC]\w*|--move|--copy"
+    return call.name == "branch" and any(re.fullmatch(renaming, word) for word in call.arguments)
 
 
-def changes_sparseness(words: Sequence[str]) -> bool:
+def changes_sparseness(call: GitCall) -> bool:
     """Return whether a command of git changes which files are checked out, and with that settings."""
-    name, *arguments = [*words[git_subcommand(words) :], ""]
-    return name == "sparse-checkout" and arguments[0] not in ("list", "reapply", "")
+    return call.name == "sparse-checkout" and "".join(call.arguments[:1]) not in ("list", "reapply", "")
 
 
-def starts_tracking(words: Sequence[str], folder: str, seen: Standpoint) -> bool:
+def starts_tracking(call: GitCall, folder: str, seen: Standpoint) -> bool:
     """Return whether a command of git makes a branch of the project's repository that tracks another.
 
     git switches to the branch, or pushes it, before it fails to store that. `folder` is where it runs.
     """
-    name, *arguments = [*words[git_subcommand(words) :], ""]
+    _, name, arguments = call
     options = [word for word in arguments if word.startswith("-")]
     operands = [word for word in arguments if word and not word.startswith("-")]
     if name == "push":
@@ -112,11 +107,11 @@ def _refs(seen: Standpoint) -> list[str]:
     return sorted(found)
 
 
-def _signs(name: str, arguments: Sequence[str], settings: Settings) -> bool:
-    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+def _signs(call: GitCall, settings: Settings) -> bool:
+    options = call.arguments[: call.arguments.index("--")] if "--" in call.arguments else call.arguments
     if any(word in ("--no-gpg-sign", "--no-sign", "--abort", "--quit", "--dry-run") for word in options):
         return False
-    if name == "tag":
+    if call.name == "tag":
         return _signs_tag(options, settings)
     signed = any(re.match(r"-S|--gpg-sign", word) for word in options)
     return signed or _is_on("commit.gpgsign", settings)
@@ -137,11 +132,12 @@ def _is_on(key: str, settings: Settings) -> bool:
     return bool(values) and values[-1].lower() in _TRUE
 
 
-def _need_of_remote(name: str, arguments: Sequence[str], settings: Settings) -> str:
+def _need_of_remote(call: GitCall, settings: Settings) -> str:
+    _, name, arguments = call
     if any(word in ("--dry-run", "-h", "--help") for word in arguments) and name != "push":
         return ""
     shown = f"git {name}"
-    for url in _urls(name, arguments, settings):
+    for url in _urls(call, settings):
         if _SSH_URL.fullmatch(url):
             return f"{shown} needs a direct network connection and your SSH keys ({url[:80]})"
         if url.startswith("git://"):
@@ -156,8 +152,9 @@ def _has_helper(settings: Settings) -> bool:
     return any(settings[key][-1] for key in keys)
 
 
-def _urls(name: str, arguments: Sequence[str], settings: Settings) -> Iterator[str]:
+def _urls(call: GitCall, settings: Settings) -> Iterator[str]:
     """Yield the URLs that a command of git connects to, rewritten by its settings."""
+    _, name, arguments = call
     words = _operands(arguments)
     if name == "submodule":
         if words[:1] in (["update"], ["add"]):
@@ -171,7 +168,7 @@ def _urls(name: str, arguments: Sequence[str], settings: Settings) -> Iterator[s
             return
         words = words[1:]
     if "--all" in arguments and name in ("fetch", "pull"):
-        names = [key[7:-4] for key in settings if re.fullmatch(r"remote\..*\.url", key)]
+        names = _remotes(settings)
     else:
         names = words[:1] or ([] if name == "clone" else [_usual_remote(name, settings)])
     for each in names:
@@ -199,8 +196,13 @@ def _usual_remote(name: str, settings: Settings) -> str:
     pushed = settings.get("remote.pushdefault", [])
     if name == "push" and pushed:
         return pushed[-1]
-    remotes = [key[7:-4] for key in settings if re.fullmatch(r"remote\..*\.url", key)]
+    remotes = _remotes(settings)
     return remotes[0] if len(remotes) == 1 else "origin"
+
+
+def _remotes(settings: Settings) -> list[str]:
+    """Return the names of the remotes that have a URL."""
+    return [key[7:-4] for key in settings if re.fullmatch(r"remote\..*\.url", key)]
 
 
 def _rewritten(url: str, name: str, settings: Settings) -> str:

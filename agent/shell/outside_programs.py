@@ -22,7 +22,7 @@ from transcripts.patterns import lazy_pattern
 from .line_reading import Invocation, read_line
 from .option_syntax import NotProved
 from .outside_git import changes_sparseness, need_of_git, renames_branch, starts_tracking
-from .program_names import Standpoint, git_folder, git_subcommand
+from .program_names import GitCall, Standpoint
 from .system_damage import written_system_file
 from .vital_places import scenes
 
@@ -119,23 +119,22 @@ def git_settings_need(line: str, seen: Standpoint) -> str:
     git = [scene.command.words for scene in every if scene.program == "git"]
     makes_repository = any(not {"init", "clone"}.isdisjoint(words) for words in git)
     for scene in every:
-        words = scene.command.words
         if not (scene.command.sure and scene.program == "git"):
             continue
-        at = git_subcommand(words)
-        folder = git_folder(words[1:at], scene.here, seen.places.home)
-        changes_settings = renames_branch(words) or changes_sparseness(words)
-        if folder is None or not (changes_settings or _tracks(words, folder, seen)):
+        call = GitCall.of(scene.command.words)
+        folder = call.folder(scene.here, seen.places.home)
+        changes_settings = renames_branch(call) or changes_sparseness(call)
+        if folder is None or not (changes_settings or _tracks(call, folder, seen)):
             continue
         is_project = posixpath.normpath(folder) == seen.places.folder
         if is_project or (not makes_repository and _is_in_own_repository(folder, seen)):
-            return f"git {words[at]} has to change .git/config"
+            return f"git {call.name} has to change .git/config"
     return ""
 
 
-def _tracks(words: Sequence[str], folder: str, seen: Standpoint) -> bool:
+def _tracks(call: GitCall, folder: str, seen: Standpoint) -> bool:
     try:
-        return starts_tracking(words, folder, seen)
+        return starts_tracking(call, folder, seen)
     except NotProved:
         return False  # settings of git that cannot be read do not show anything
 
@@ -165,7 +164,7 @@ def _need(command: Invocation, here: str, seen: Standpoint) -> str:
     program = command.program
     arguments = command.words[1:]
     if program == "git":
-        return need_of_git(command.words, here, seen)
+        return need_of_git(GitCall.of(command.words), here, seen)
     if program in _ALWAYS:
         working = _WORKING.get(program, frozenset())
         begun = (*arguments[:2], " ".join(arguments[:2]))

@@ -164,12 +164,11 @@ class _AliasReader:
 
     def read(self, command: Invocation, count: int = 0) -> None:
         """Add the commands that a git command runs; `count` is the number of aliases already followed."""
-        words = list(command.words)
-        at = git_subcommand(words)
-        if at == len(words) or is_unknown(words[at]) or words[at] in _UNALIASED_COMMANDS:
+        call = GitCall.of(command.words)
+        if not call.name or is_unknown(call.name) or call.name in _UNALIASED_COMMANDS:
             return
-        folder = git_folder(words[1:at], self.here, self.seen.places.home)
-        if self.is_steered or count > 10 or _steers(words[1:at]) or folder is None:
+        folder = call.folder(self.here, self.seen.places.home)
+        if self.is_steered or count > 10 or _steers(call.options) or folder is None:
             self.opaque = True
             return
         try:
@@ -177,16 +176,16 @@ class _AliasReader:
         except NotProved:
             self.opaque = True
             return
-        meanings = alias_meanings(values).get(words[at].lower(), ())
+        meanings = alias_meanings(values).get(call.name.lower(), ())
         if not meanings:  # no alias, but a program
-            program = (f"git-{words[at]}", *words[at + 1 :])
+            program = (f"git-{call.name}", *call.arguments)
             self.found.append(replace(command, words=program, sure=False))
         is_sure = command.sure and len(meanings) == 1
         for meaning in meanings:
             if meaning.startswith("!"):
-                self._add_script(" ".join((meaning[1:], *map(shlex.quote, words[at + 1 :]))), is_sure)
+                self._add_script(" ".join((meaning[1:], *map(shlex.quote, call.arguments))), is_sure)
                 continue
-            resolved = replace(command, words=("git", *_split(meaning), *words[at + 1 :]), sure=is_sure)
+            resolved = replace(command, words=("git", *_split(meaning), *call.arguments), sure=is_sure)
             self.found.append(resolved)
             self.read(resolved, count + 1)
 
@@ -197,36 +196,40 @@ class _AliasReader:
         self.opaque = self.opaque or script.opaque
 
 
-def git_subcommand(words: Sequence[str]) -> int:
-    """Return the position of the subcommand in a command of git; the number of words if there is none."""
-    at = 1
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in GIT_OPTIONS_WITH_VALUES else 1
-    return min(at, len(words))
+class GitCall(NamedTuple):
+    """A command of git: the options before its subcommand, the name of that ("" for none), and the rest."""
+
+    options: Sequence[str]
+    name: str
+    arguments: Sequence[str]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> GitCall:
+        """Return the parts of a command; `words` begin with the program."""
+        at = 1
+        while at < len(words) and words[at].startswith("-"):
+            at += 2 if words[at] in GIT_OPTIONS_WITH_VALUES else 1
+        return cls(options=words[1:at], name="".join(words[at : at + 1]), arguments=words[at + 1 :])
+
+    def folder(self, here: str | None, home: str) -> str | None:
+        """Return the directory that git works in if it is started in `here`; None if it is unknown."""
+        for option, value in pairwise(self.options):
+            if option == "-C":
+                place = value.replace(HOME, home)
+                if is_unknown(place):
+                    here = None
+                elif place.startswith("/"):
+                    here = place
+                elif here is not None:
+                    here = f"{here}/{place}"
+        return here
 
 
-def _steers(options: Words) -> bool:
+def _steers(options: Sequence[str]) -> bool:
     """Return whether options of git name other settings files."""
     steering = ("--git-dir", "--config-env", "--exec-path", "--work-tree")
     including = ("include.", "includeif.")
     return any(each.startswith(steering) or each.lower().startswith(including) for each in options)
-
-
-def git_folder(options: Sequence[str], here: str | None, home: str) -> str | None:
-    """Return the directory that git works in, given the options before its subcommand; None if unknown.
-
-    `here` is the current directory.
-    """
-    for option, value in pairwise(options):
-        if option == "-C":
-            place = value.replace(HOME, home)
-            if is_unknown(place):
-                here = None
-            elif place.startswith("/"):
-                here = place
-            elif here is not None:
-                here = f"{here}/{place}"
-    return here
 
 
 def _split(text: str) -> Words:
