@@ -24,6 +24,7 @@ from tools.sandbox.supervisor.landlock import LEAST_ABI, confine, landlock_abi, 
 from tools.sandbox.supervisor.shared_calls import shared_calls_program
 
 from .bash_session import GUARD_S, BashSession, text, wait_until
+from .profile_messages import NAMES_NOTHING
 
 ABI = landlock_abi() if sys.platform == "linux" else 0
 NOBODY = 65534
@@ -221,10 +222,9 @@ def tried_in(base: Path, other: bool) -> dict[str, str]:
         for path in (base, *base.rglob("*")):
             os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
     profile = {
+        **NAMES_NOTHING,
         "folder": f"{base}/project", "private": f"{base}/private", "scratch": f"{base}/private/walled",
-        "hidden": [f"{base}/home/.ssh", "/etc/shadow"], "writable": [], "caches": [],
-        "project_writable": True,
-        "program": [],
+        "hidden": [f"{base}/home/.ssh", "/etc/shadow"], "project_writable": True,
     }  # fmt: skip
     tries = {name: expression for name, (expression, _) in (WORK | ESCAPES).items()}
     asked = {"profile": profile, "uid": NOBODY if other else None, "tries": tries}
@@ -266,9 +266,8 @@ def test_neighbours_of_what_is_hidden_are_readable_one_by_one(tmp_path: Path) ->
 
 def test_a_secret_within_a_writable_place_means_no_sandbox(tmp_path: Path) -> None:
     (tmp_path / ".ssh").mkdir()
-    profile = {"folder": str(tmp_path), "writable": [], "hidden": [str(tmp_path / ".ssh")]}
     with pytest.raises(OSError, match=r"Landlock cannot hide .*/.ssh"):
-        confine(profile)
+        confine({**NAMES_NOTHING, "folder": str(tmp_path), "hidden": [str(tmp_path / ".ssh")]})
 
 
 @each_row("machine", ["x86_64", "aarch64", "riscv64"])

@@ -6,13 +6,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tools.sandbox.supervisor.bubblewrap import bwrap_arguments
 from tools.sandbox.supervisor.landlock import LEAST_ABI, landlock_abi
+from tools.sandbox.supervisor.profile_message import ProfileMessage
 
+from .profile_messages import NAMES_NOTHING
 from .sandbox_escapes import ESCAPES
 
 LINUX = sys.platform == "linux" and os.uname().machine in ("x86_64", "aarch64")
@@ -162,12 +163,12 @@ def test_every_way_out_of_the_sandbox_of_bwrap_is_refused(who: str) -> None:
 def test_the_options_for_bwrap_are_in_an_order_in_which_the_last_one_lies_above(project: Path) -> None:
     home = project.parent / "home"
     (home / ".ssh").mkdir(parents=True)
-    profile: dict[str, Any] = {
-        "folder": str(project), "private": str(home), "scratch": str(home), "writable": [], "proxy": None,
-        "ports": [], "shown": [], "program": [],
+    profile: ProfileMessage = {
+        **NAMES_NOTHING,
+        "folder": str(project), "private": str(home), "scratch": str(home),
         "hidden": [str(home / ".ssh"), str(project / ".env"), str(project.parent), str(project / "gone")],
         "read_only": [str(project / ".git/config")], "records": [str(project / ".transcripts")],
-        "project_writable": True, "pinned": [],
+        "project_writable": True,
     }  # fmt: skip
     words = bwrap_arguments(profile, "/secret")
 

@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from tests.tables import each_row
+from tools.sandbox.supervisor.profile_message import ProfileMessage
 from tools.sandbox.supervisor.seatbelt import quoted, seatbelt_profile
 
-PROFILE: dict[str, Any] = {
+from .profile_messages import NAMES_NOTHING
+
+PROFILE: ProfileMessage = {
+    **NAMES_NOTHING,
     "folder": "/Users/me/work",
     "scratch": "/private/var/folders/x/walled",
     "writable": ["/Users/me/other"],
@@ -17,7 +21,6 @@ PROFILE: dict[str, Any] = {
     "hidden": ["/Users/me/.ssh"],
     "records": ["/Users/me/work/.transcripts"],
     "project_writable": True,
-    "ports": [],
 }
 
 
@@ -97,15 +100,7 @@ def test_the_only_network_is_the_port_of_the_proxy() -> None:
 
 
 def test_a_profile_that_names_nothing_makes_no_rule_without_a_place() -> None:
-    bare = {
-        **PROFILE,
-        "writable": [],
-        "read_only": [],
-        "hidden": [],
-        "records": [],
-        "project_writable": False,
-    }
-    text = seatbelt_profile(bare)
+    text = seatbelt_profile({**NAMES_NOTHING, "folder": PROFILE["folder"], "scratch": PROFILE["scratch"]})
     assert verdict(text, "file-write-create", "/x") == "none"
     assert "(deny file-write" not in text
 

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 from msgspec.structs import asdict
@@ -28,6 +28,9 @@ from tools.sandbox.old_layers import use_layers
 from .command_socket import CommandHandle, CommandSocket, ConnectedCommand, SupervisorLost
 from .profile import SandboxLevel, SandboxProfile
 from .supervisor import CANNOT_ENCLOSE, boot
+
+if TYPE_CHECKING:
+    from .supervisor.profile_message import ProfileMessage
 
 _START_LIMIT_S = 10.0  # for a supervisor's first message; it takes 0.05
 _CLOSE_LIMIT_S = 5.0  # for a supervisor to end everything; it takes 0.6 if TERM is ignored
@@ -201,10 +204,10 @@ class Supervisor:
         return f"exit status {self._process.poll()}"
 
 
-def _profile_message(profile: SandboxProfile, private: Path) -> dict[str, Any]:
+def _profile_message(profile: SandboxProfile, private: Path) -> ProfileMessage:
     """Return the profile as JSON, with the session's private directories."""
     folders = {"private": private, "scratch": private / _SCRATCH, "stage": private / _STAGE}
-    message: dict[str, Any] = to_builtins({**asdict(profile), **folders}, enc_hook=str)
+    message: ProfileMessage = to_builtins({**asdict(profile), **folders}, enc_hook=str)
     return message
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 import sys
 
 from . import boot, installed_bwrap
@@ -28,7 +27,10 @@ from .mounts import (
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import NoReturn
+
+    from .profile_message import ProfileMessage
+    from .sandboxed_spawner import SpawnerLink
 
 _TEMPORARY_PLACES = {  # and their maximum sizes in bytes
     "/tmp": MAX_TEMPORARY_BYTES,
@@ -39,11 +41,8 @@ _STDERR = 2
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
-def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: dict[str, str]) -> NoReturn:
-    """Become bwrap, and in it a spawner that serves `end` and reports through `writer` that it is set up.
-
-    Errors of bwrap go to `writer` too. Raises OSError.
-    """
+def exec_bwrap(profile: ProfileMessage, link: SpawnerLink) -> NoReturn:
+    """Become bwrap, and in it a sandboxed spawner. Errors of bwrap are reported too. Raises OSError."""
     bwrap = installed_bwrap()
     if bwrap is None:
         raise OSError(errno.ENOENT, "bwrap is not installed")
@@ -52,7 +51,7 @@ def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: 
         os.close(os.open(secret, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
     environ = {**usual_variables(profile), **private_caches(profile["caches"], [])}
     network = {"proxy": profile["proxy"], "ports": profile["ports"]}
-    given = json.dumps({"hello": hello, **network, "environ": environ})
+    given = json.dumps({"hello": link.hello, **network, "environ": environ})
     python = [
         sys.executable,
         "-P",
@@ -63,14 +62,14 @@ def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: 
         "-c",
         boot("sandboxed_spawner", "serve_within"),
     ]
-    python += [os.path.dirname(_PACKAGE), str(end.fileno()), str(writer), given]
-    for fd in (end.fileno(), writer):
+    python += [os.path.dirname(_PACKAGE), str(link.end.fileno()), str(link.writer), given]
+    for fd in (link.end.fileno(), link.writer):
         os.set_inheritable(fd, True)
-    os.dup2(writer, _STDERR)
+    os.dup2(link.writer, _STDERR)
     os.execv(bwrap, ["bwrap", *bwrap_arguments(profile, secret), "--", *python])
 
 
-def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
+def bwrap_arguments(profile: ProfileMessage, secret: str) -> list[str]:
     """Return the options for a profile, without paths that do not exist; `secret` is an unreadable file.
 
     bwrap processes them in order, so a later mount is above an earlier one.

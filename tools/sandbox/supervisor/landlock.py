@@ -23,6 +23,8 @@ TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
     from typing import Any
 
+    from .profile_message import ProfileMessage
+
 LEAST_ABI = 3  # Linux 6.2; before, files could be truncated everywhere
 _CREATE_RULESET = 444
 _ADD_RULE = 445
@@ -57,7 +59,7 @@ _OOM_SCORE = "800"  # when memory runs out, the kernel should kill a command and
 _USE_FILES_OF_OTHERS = 1 << 1  # CAP_DAC_OVERRIDE; without CHOWN and FOWNER, which affect other files
 
 
-def confine(profile: dict[str, Any]) -> None:
+def confine(profile: ProfileMessage) -> None:
     """Confine this process and its descendants permanently to a sandbox's profile. Raises OSError."""
     abi = landlock_abi()
     if abi < LEAST_ABI:
@@ -93,7 +95,7 @@ def _refuse_secrets_within(writable: list[str], hidden: list[str]) -> None:
 FEW_RETRIES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "1"}
 
 
-def private_places(profile: dict[str, Any]) -> dict[str, str]:
+def private_places(profile: ProfileMessage) -> dict[str, str]:
     """Return variables for temporary files and caches, whose usual directories are read-only."""
     scratch = profile["scratch"]
     return {"TMPDIR": scratch, **private_caches(profile["caches"], [], f"{scratch}/caches")}
@@ -124,7 +126,7 @@ def _file_rights(abi: int) -> int:
     return (1 << max(count for least, count in _FILE_RIGHTS.items() if abi >= least)) - 1
 
 
-def _rules(profile: dict[str, Any]) -> Iterator[tuple[str, int]]:
+def _rules(profile: ProfileMessage) -> Iterator[tuple[str, int]]:
     """Return the allowed accesses: (path, rights at and below it)."""
     yield "/", _READ_DIR  # names; without it not even the home directory could be listed
     yield from ((path, _READ) for path in readable_places([*profile["hidden"], *_ALWAYS_HIDDEN]))

@@ -25,7 +25,7 @@ from .relay import open_listener, open_ports, proxy_environment, wait_for
 from .sandboxed_spawner import (
     READY,
     SandboxedStart,
-    SandboxRequest,
+    SpawnerLink,
     close_all_but,
     fork_relay,
     serve_sandboxed,
@@ -34,7 +34,10 @@ from .system_calls import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PIDS, PDEATHSIG,
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import NoReturn
+
+    from .profile_message import ProfileMessage
+    from .stage import SandboxStage
 
 SETUP_LIMIT_S = 5.0  # for a sandbox, which takes 0.01; a hanging file system must not block other commands
 _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
@@ -45,13 +48,22 @@ _INTERFACE_UP = 1  # linux/sockios.h, linux/if.h
 _REASONS = {"plain": "namespaces are disabled", "refused": "the system does not allow namespaces"}
 
 
-def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
+class SandboxRequest:
+    """A request for a sandbox: its profile, the stage that it takes mounts from, and its spawner's link."""
+
+    def __init__(self, profile: ProfileMessage, stage: SandboxStage, link: SpawnerLink) -> None:
+        self.profile = profile
+        self.stage = stage
+        self.link = link
+
+
+def start_sandbox(end: socket.socket, profile: ProfileMessage, stage: SandboxStage) -> int:
     """Fork a sandboxed spawner that serves `end`; return the pid of its container, 0 if there is no sandbox.
 
-    `how` is the containment of the supervisor, see `contain`. The spawner's first message, or ours if there
-    is no spawner, contains the level and the reasons why it is not stronger:
-    `{"hello": level, "why": reasons}`.
+    The spawner's first message, or ours if there is no spawner, contains the level and the reasons why it is
+    not stronger: `{"hello": level, "why": reasons}`.
     """
+    how = stage.how
     reasons = [_REASONS[how]] if how in _REASONS else []
     for enter in _WAYS["sandbox-exec" if sys.platform == "darwin" else how]:
         hello = {"hello": _LEVELS[enter], "why": "; ".join(reasons)}
@@ -59,7 +71,8 @@ def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
         pid = os.fork()
         if not pid:
             os.close(reader)
-            _become_spawner(enter, SandboxRequest(profile, end=end, hello=hello, writer=writer))
+            link = SpawnerLink(end=end, hello=hello, writer=writer)
+            _become_spawner(enter, SandboxRequest(profile, stage, link))
         os.close(writer)
         if not (why := _failure(reader, pid)):
             return pid
@@ -91,19 +104,20 @@ def _failure(reader: int, pid: int) -> str:
 
 def _become_spawner(enter: Callable[[SandboxRequest], SandboxedStart], request: SandboxRequest) -> None:
     """Set up the sandbox in the forked process, report the outcome, and serve. Does not return."""
+    link = request.link
     status = CANNOT_ENCLOSE
     signal.set_wakeup_fd(-1)  # its pipe is about to be closed
     try:
-        given = (*request.profile["namespaces"], request.profile["stage"])
-        close_all_but(request.end.fileno(), request.writer, *(fd for fd in given if fd >= 0))
-        join_memory_group(request.profile["group"])
+        given = (*request.stage.namespaces, request.stage.descriptor)
+        close_all_but(link.end.fileno(), link.writer, *(fd for fd in given if fd >= 0))
+        join_memory_group(request.stage.group)
         if sys.platform == "linux":
             call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        serve_sandboxed(request, enter(request))
+        serve_sandboxed(link, enter(request))
         status = 0
     except (OSError, ValueError) as error:
         with suppress(OSError):
-            os.write(request.writer, str(error).encode())
+            os.write(link.writer, str(error).encode())
     finally:
         os._exit(status)
 
@@ -115,9 +129,10 @@ def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
     and PID namespaces, where it waits and relays. Raises OSError.
     """
     profile = request.profile
+    stage = request.stage
     capabilities = _needed_capabilities(profile["folder"])
-    if profile["namespaces"]:
-        for namespace, kind in zip(profile["namespaces"], (NEW_NETWORK, NEW_IPC), strict=True):
+    if stage.namespaces:
+        for namespace, kind in zip(stage.namespaces, (NEW_NETWORK, NEW_IPC), strict=True):
             call("setns", namespace, kind)
             os.close(namespace)
         call("unshare", NEW_PIDS)
@@ -136,10 +151,10 @@ def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
         port.close()
     call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     # The new namespace has a copy of it, which contains the current directory.
-    os.fchdir(profile["stage"])
-    os.close(profile["stage"])
+    os.fchdir(stage.descriptor)
+    os.close(stage.descriptor)
     call("unshare", NEW_MOUNTS)
-    environ = build_tree(profile)
+    environ = build_tree(profile, stage.views)
     drop_capabilities(capabilities)
     if listener:
         environ |= proxy_environment(listener.getsockname()[1])
@@ -151,7 +166,7 @@ def _enter_bwrap(request: SandboxRequest) -> NoReturn:
     """Become bwrap, which continues with `serve_within`. Does not return, or raises OSError."""
     from .bubblewrap import exec_bwrap  # 0.3 ms, and only a machine without its own namespaces needs it
 
-    exec_bwrap(request.profile, request.end, request.writer, request.hello)
+    exec_bwrap(request.profile, request.link)
 
 
 def _enter_landlock(request: SandboxRequest) -> SandboxedStart:
@@ -173,8 +188,10 @@ def _enter_sandbox_exec(request: SandboxRequest) -> SandboxedStart:
         listener = open_listener()
         port = listener.getsockname()[1]
         fork_relay(listener, profile["proxy"])
-    places = {name: os.path.realpath(profile[name]) for name in ("private", "scratch")}
-    prefix = (SANDBOX_EXEC, "-p", seatbelt_profile({**profile, **places}, port))
+    private = os.path.realpath(profile["private"])
+    scratch = os.path.realpath(profile["scratch"])
+    text = seatbelt_profile({**profile, "private": private, "scratch": scratch}, port)
+    prefix = (SANDBOX_EXEC, "-p", text)
     tried = os.posix_spawn(SANDBOX_EXEC, [*prefix, "/usr/bin/true"], {})
     if os.waitpid(tried, 0)[1]:
         raise OSError(errno.EPERM, "sandbox-exec rejects the profile")

@@ -58,7 +58,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from .cache_layers import private_caches
@@ -78,7 +78,7 @@ from .system_calls import (
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from typing import Any
+    from .profile_message import ProfileMessage
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 # In /proc, where uid 0 may write without any capability.
@@ -89,13 +89,14 @@ MAX_TEMPORARY_BYTES = 4 << 30  # of temporary files in memory; at most a quarter
 MAX_SHARED_BYTES = 1 << 30  # of shared memory
 
 
-def build_tree(profile: dict[str, Any]) -> dict[str, str]:
+def build_tree(profile: ProfileMessage, shared: Mapping[str, str]) -> dict[str, str]:
     """Turn the tree of this mount namespace into the profile's; return the environment for it.
 
-    The current directory is the stage. Raises OSError if the system refuses an operation.
+    The current directory is the stage, and `shared` are its views of other places. Raises OSError if the
+    system refuses an operation.
     """
     mount(None, "/", None, PRIVATE | RECURSIVE)  # so that later mounts do not appear here, writable
-    views = {place: clone_mount(view) for place, view in profile["views"].items()}
+    views = {place: clone_mount(view) for place, view in shared.items()}
     places = _take_places(profile)
     devices = {name: clone_mount(f"/dev/{name}") for name in DEVICES if os.path.exists(f"/dev/{name}")}
     hidden = _existing(profile["hidden"])
@@ -110,16 +111,16 @@ def build_tree(profile: dict[str, Any]) -> dict[str, str]:
     _mount_devices(devices)
     _mount_proc()
     os.chdir("/")
-    return {**usual_variables(profile), **private_caches(profile["caches"], [*profile["views"]])}
+    return {**usual_variables(profile), **private_caches(profile["caches"], [*shared])}
 
 
-def usual_variables(profile: dict[str, Any]) -> dict[str, str]:
+def usual_variables(profile: ProfileMessage) -> dict[str, str]:
     """Return the variables for commands in the tree, with which git does not search beyond the project."""
     found = {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"} if profile["shown"] else {}
     return {"TMPDIR": "/tmp", **found}
 
 
-def _take_places(profile: dict[str, Any]) -> dict[str, int]:
+def _take_places(profile: ProfileMessage) -> dict[str, int]:
     """Take the project, other writable paths, git directories to show and our private directory."""
     folder = profile["folder"]
     private = profile["private"]
@@ -138,7 +139,7 @@ def _take_places(profile: dict[str, Any]) -> dict[str, int]:
     return places
 
 
-def shown_places(profile: dict[str, Any]) -> list[str]:
+def shown_places(profile: ProfileMessage) -> list[str]:
     """Return the git directories to show unchanged, except those in writable places."""
     writable = [profile["folder"], *profile["writable"]]
     shown = [path for path in profile["shown"] if os.path.isdir(path)]
@@ -178,7 +179,7 @@ def _attach(mounts: dict[str, int]) -> None:
         attach_mount(fd, place)
 
 
-def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
+def _mount_masks(profile: ProfileMessage, hidden: list[str]) -> None:
     """Protect files that control programs, hide secrets, and hide our transcripts."""
     read_only = _existing(profile["read_only"])
     places = [profile["folder"], *profile["writable"]]
@@ -216,7 +217,7 @@ def ways_to(paths: list[str], places: list[str], program: Iterable[str] = ()) ->
     return sorted(ways)
 
 
-def kept_places(profile: dict[str, Any]) -> list[str]:
+def kept_places(profile: ProfileMessage) -> list[str]:
     """Return the read-only places within writable ones, except links, whose targets are listed too."""
     places = [profile["folder"], *profile["writable"]]
     found = (path for path in _existing(profile["read_only"]) if not os.path.islink(path))

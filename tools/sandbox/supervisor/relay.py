@@ -173,9 +173,9 @@ class _Relay:
             self.poller.unregister(end.fd)
 
 
-def wait_for(child: int, listener: socket.socket | None, proxy: str, ports: OpenPorts) -> int:
+def wait_for(child: int, listener: socket.socket | None, proxy: str | None, ports: OpenPorts) -> int:
     """Relay, if there is a proxy, until a child ends; return its raw wait status."""
-    if listener is not None and sys.platform == "linux":
+    if listener is not None and proxy is not None and sys.platform == "linux":
         with suppress(OSError):
             serve_relay(listener, proxy, os.pidfd_open(child), ports)
     return os.waitpid(child, 0)[1]

@@ -13,10 +13,6 @@ from .seccomp import deny_system_calls
 from .spawner import Spawner, serve_spawner
 from .system_calls import DUMPABLE, call
 
-TYPE_CHECKING = False  # see __init__.py
-if TYPE_CHECKING:
-    from typing import Any
-
 READY = b"ready"
 # Variables for sockets and displays that the sandbox hides, and which programs would try to use.
 _LEADING_OUT = [
@@ -40,16 +36,13 @@ _LEADING_OUT = [
 ]
 
 
-class SandboxRequest:
-    """A request for a sandbox: its profile, the socket and the first message of its spawner.
+class SpawnerLink:
+    """The socket `end` that a sandboxed spawner serves, and its first message.
 
     The descriptor `writer` reports that it is set up, or the reason why it is not.
     """
 
-    def __init__(
-        self, profile: dict[str, Any], *, end: socket.socket, hello: dict[str, str], writer: int
-    ) -> None:
-        self.profile = profile
+    def __init__(self, *, end: socket.socket, hello: dict[str, str], writer: int) -> None:
         self.end = end
         self.hello = hello
         self.writer = writer
@@ -63,19 +56,19 @@ class SandboxedStart:
         self.prefix = prefix
 
 
-def serve_sandboxed(request: SandboxRequest, start: SandboxedStart, relay: int | None = None) -> None:
+def serve_sandboxed(link: SpawnerLink, start: SandboxedStart, relay: int | None = None) -> None:
     """Filter system calls and serve in a sandbox that is otherwise set up. Raises OSError."""
     if sys.platform == "linux":
         deny_system_calls()
         call("prctl", DUMPABLE, 0, 0, 0, 0)
-    spawner = Spawner(request.end, enclosed=request.hello["hello"] == "namespaces")
+    spawner = Spawner(link.end, enclosed=link.hello["hello"] == "namespaces")
     spawner.environ = {**dict.fromkeys(_LEADING_OUT, ""), **start.environ}
     spawner.prefix = start.prefix
     if relay is not None:
         spawner.owners[relay] = 0  # not part of a command
-    os.write(request.writer, READY)
-    os.close(request.writer)
-    serve_spawner(spawner, request.hello)
+    os.write(link.writer, READY)
+    os.close(link.writer)
+    serve_spawner(spawner, link.hello)
 
 
 def serve_within(end: str, writer: str, given: str) -> None:
@@ -87,9 +80,7 @@ def serve_within(end: str, writer: str, given: str) -> None:
     values = json.loads(given)
     for fd in (end, writer):
         os.set_inheritable(int(fd), False)
-    request = SandboxRequest(
-        {}, end=socket.socket(fileno=int(end)), hello=values["hello"], writer=int(writer)
-    )
+    link = SpawnerLink(end=socket.socket(fileno=int(end)), hello=values["hello"], writer=int(writer))
     environ = values["environ"]
     relay = None
     if values["proxy"]:
@@ -99,7 +90,7 @@ def serve_within(end: str, writer: str, given: str) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stderr.fileno())
     os.close(null)
-    serve_sandboxed(request, SandboxedStart(environ), relay)
+    serve_sandboxed(link, SandboxedStart(environ), relay)
 
 
 def fork_relay(listener: socket.socket, proxy: str, ports: Sequence[str] = ()) -> int:

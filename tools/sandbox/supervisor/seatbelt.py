@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from typing import Any
+    from .profile_message import ProfileMessage
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 _BASE = """\
@@ -30,7 +30,7 @@ _BASE = """\
 (allow file-write-data file-ioctl (literal "/dev/dtracehelper"))"""
 
 
-def seatbelt_profile(profile: dict[str, Any], proxy_port: int | None = None) -> str:
+def seatbelt_profile(profile: ProfileMessage, proxy_port: int | None = None) -> str:
     """Return the text for sandbox-exec. All paths of the profile are real, as the system compares real ones.
 
     `proxy_port` and the ports that the user allowed are the only ones of this machine that can be connected

@@ -23,6 +23,8 @@ TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
     from typing import Any
 
+    from .profile_message import ProfileMessage
+
 TERM_GRACE_S = 0.5  # between TERM and KILL
 POLL_S = 0.01  # between checks of ending processes
 KILL_GRACE_S = 0.3  # after KILL, then the whole namespace is killed, as a fork bomb is faster than a walk
@@ -50,7 +52,7 @@ class Spawner:
         self.enclosed = enclosed
         self.environ: Mapping[str, str] = {}  # overrides that of every command; "" removes a variable
         self.prefix: tuple[str, ...] = ()  # a program with options that starts every command
-        self.start_sandbox: Callable[[dict[str, Any], int], int] | None = None  # given a profile and a socket
+        self.start_sandbox: Callable[[ProfileMessage, int], int] | None = None  # given a socket too
         self.commands: dict[int, RunningCommand] = {}
         self.owners: dict[int, int] = {}  # child -> number of the command that it belongs to
         self.fds: list[int] = []  # received, each for a command that has not been started yet

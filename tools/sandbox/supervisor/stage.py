@@ -20,7 +20,7 @@ from .system_calls import BIND, NO_DEVICES, NO_EXEC, NO_SETUID, READ_ONLY, call,
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
-    from typing import Any
+    from .profile_message import ProfileMessage
 
 _DEVICE_LINKS = {
     "fd": "/proc/self/fd",
@@ -38,17 +38,15 @@ class SandboxStage:
     def __init__(self, how: str) -> None:
         self.how = how
         self.hidden: set[str] = set()  # transcripts hidden from commands outside the sandbox
-        self.views: dict[
-            str, str
-        ] = {}  # place -> directory of the stage that shows it, with separate changes
+        self.views: dict[str, str] = {}  # place -> directory of the stage that shows it
         self.folder = ""  # the mount point of the stage, if it is mounted
-        self.stage = -1  # a descriptor of it
+        self.descriptor = -1  # of it
         self.layer: str | None = None  # of the project, for its caches
         self.group: str | None = None  # limits the memory
         self.namespaces: list[int] = []  # descriptors of the network and IPC namespaces of the first sandbox
         self.ready = False
 
-    def add_sandbox(self, profile: dict[str, Any], fd: int) -> int:
+    def add_sandbox(self, profile: ProfileMessage, fd: int) -> int:
         """Fork a spawner of sandboxed commands that serves the socket `fd`; return its pid, 0 for no sandbox.
 
         Our transcripts are hidden from commands outside the sandbox as well.
@@ -63,10 +61,8 @@ class SandboxStage:
                     self.hidden.add(path)
             with suppress(OSError):  # in that case there is no sandbox of namespaces either
                 self._prepare(profile)
-        common: dict[str, Any] = {"group": self.group, "views": self.views}
-        common |= {"namespaces": self.namespaces, "stage": self.stage}
         with socket.socket(fileno=fd) as end:
-            holder = start_sandbox(end, {**profile, **common}, self.how)
+            holder = start_sandbox(end, profile, self)
         if holder and not self.namespaces:
             self._keep_namespaces(holder)
         return holder
@@ -78,13 +74,13 @@ class SandboxStage:
                 call("umount2", os.fsencode(self.folder), _DETACH)
         remove_memory_group(self.group)
 
-    def _prepare(self, profile: dict[str, Any]) -> None:
+    def _prepare(self, profile: ProfileMessage) -> None:
         """Prepare a stage, with views of the existing temporary directories and caches. Raises OSError."""
         if not self.folder:
-            self.stage = _make_stage(profile["stage"])
+            self.descriptor = _make_stage(profile["stage"])
             self.folder = profile["stage"]
             self.layer = reserve_layer(profile["cache_layers"])
-        os.fchdir(self.stage)
+        os.fchdir(self.descriptor)
         try:
             for place in [place for place in TEMPORARY if place not in self.views]:
                 self._view_temporary(place)
