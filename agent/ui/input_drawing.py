@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal
 
@@ -12,7 +11,15 @@ from prompt_toolkit.layout import BufferControl, UIContent
 from wcwidth import iter_graphemes
 
 from .paste_chips import ChipLabels
-from .terminal_text import CODE_TAB_CELLS, RenderContext, cell_width, escape_prose, longest_end
+from .terminal_text import (
+    CODE_TAB_CELLS,
+    RenderContext,
+    cell_width,
+    escape_prose,
+    fitting_chars,
+    longest_end,
+    longest_start,
+)
 
 INPUT_PROMPT = "❯ "
 # prompt_toolkit's names for parts of a line -> our roles.
@@ -76,7 +83,7 @@ def move_by_row(control: BufferControl, labels: ChipLabels, columns: int, by: Li
         return False
     begin, end = spans[row]
     pieces = [*iter_graphemes(line[begin:end])]  # the cursor is on one: a space follows the text
-    place = begin + sum(map(len, _fitting(pieces[:-1], column)))
+    place = begin + fitting_chars(pieces[:-1], column)
     place = labels.place_in_text(buffer.document.lines[at], place)
     buffer.cursor_position = buffer.document.translate_row_col_to_index(at, place)
     buffer.preferred_column = column
@@ -98,24 +105,12 @@ def draw_one_row(buffer: Buffer, label: str, ctx: RenderContext) -> tuple[str, i
     """Draw a buffer after a label, with as much text before the cursor as fits; return its column too."""
     room = max(ctx.columns - cell_width(label) - 1, 1)
     before = longest_end(_shown(buffer.document.text_before_cursor), room)
-    rest = iter_graphemes(_shown(buffer.document.text_after_cursor))
-    after = "".join(_fitting(rest, room - cell_width(before)))
+    after = longest_start(_shown(buffer.document.text_after_cursor), room - cell_width(before))
     return ctx.paint("prompt", label) + before + after, cell_width(label) + cell_width(before)
 
 
 def _shown(text: str) -> str:
     return escape_prose(" ".join(text.split("\n")).expandtabs(CODE_TAB_CELLS))
-
-
-def _fitting(pieces: Iterable[str], room: int) -> list[str]:
-    """Return the leading pieces that fit into `room` cells."""
-    fitting = []
-    for piece in pieces:
-        room -= cell_width(piece)
-        if room < 0:
-            break
-        fitting.append(piece)
-    return fitting
 
 
 @lru_cache(maxsize=2048)

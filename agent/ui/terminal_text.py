@@ -144,7 +144,7 @@ def clip(text: str, room: int) -> str:
     """Return the text if it fits into `room` cells, otherwise its start and `…`."""
     if cell_width(text) <= room:
         return text
-    return f"{_longest_start(text, room - 1)}…" if room > 0 else ""
+    return f"{longest_start(text, room - 1)}…" if room > 0 else ""
 
 
 def clip_painted(line: str, room: int) -> str:
@@ -158,7 +158,7 @@ def clip_painted(line: str, room: int) -> str:
             kept += piece
         elif cell_width(piece) > left:
             end = "\x1b[m" + (LINK_END if "\x1b]8;" in kept else "")
-            return f"{kept}{_longest_start(piece, left)}…{end}" if room > 0 else ""
+            return f"{kept}{longest_start(piece, left)}…{end}" if room > 0 else ""
         else:
             kept = kept + piece
             left = left - cell_width(piece)
@@ -241,7 +241,7 @@ def longest_end(text: str, room: int) -> str:
         return text[-room:] if room > 0 else ""
     from wcwidth import iter_graphemes_reverse  # saves runs without a screen 15 ms
 
-    return text[len(text) - _fitting_chars(iter_graphemes_reverse(text), room) :]
+    return text[len(text) - fitting_chars(iter_graphemes_reverse(text), room) :]
 
 
 def hang(lines: Sequence[str], *, first: str, others: str) -> list[str]:
@@ -279,14 +279,14 @@ def _wrap_line(line: str, room: int) -> Iterator[str]:
     size = max(1_000, 4 * room)  # measured for one row of a wrapped line, however narrow it is
     while True:
         rest = line[at : at + size]  # more than fits in a row, even with characters without a width
-        head = _longest_start(rest, room)
+        head = longest_start(rest, room)
         if len(head) == len(rest):
             yield head
             at += len(head)
             if at >= len(line):
                 return
             continue
-        head = head or rest[: _fitting_chars(rest, room)] or rest[:1]
+        head = head or rest[: fitting_chars(rest, room)] or rest[:1]
         cut = head.rfind(" ")
         if rest[len(head)] == " ":
             cut = len(head)
@@ -298,15 +298,16 @@ def _wrap_line(line: str, room: int) -> Iterator[str]:
             at += cut + 1
 
 
-def _longest_start(text: str, room: int) -> str:
+def longest_start(text: str, room: int) -> str:
+    """Return the longest start of the text that fits into `room` cells, cut between graphemes."""
     if text.isascii():
         return text[: max(room, 0)]
     from wcwidth import iter_graphemes  # saves runs without a screen 15 ms
 
-    return text[: _fitting_chars(iter_graphemes(text), room)]
+    return text[: fitting_chars(iter_graphemes(text), room)]
 
 
-def _fitting_chars(pieces: Iterable[str], room: int) -> int:
+def fitting_chars(pieces: Iterable[str], room: int) -> int:
     """Return the number of characters in the leading pieces that fit into `room` cells."""
     chars = 0
     for piece in pieces:
