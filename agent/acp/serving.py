@@ -338,7 +338,8 @@ async def _answered(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await work
     except (AgentError, StoreError) as error:
-        raise _refusal(str(error), getattr(error, "code", UsageError.code)) from error
+        code = error.code if isinstance(error, AgentError) else UsageError.code
+        raise _refusal(str(error), code) from error
 
 
 def _refusal(error: str, code: int) -> RequestError:

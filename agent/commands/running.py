@@ -71,7 +71,7 @@ async def _run(controller: Controller, line: str) -> Event | None:
         reason = f"{error.filename}: {cause_of(error)}" if error.filename is not None else str(error)
     except (AgentError, StoreError) as error:
         reason = str(error)
-        code = getattr(error, "code", code)
+        code = error.code if isinstance(error, AgentError) else code
     return Notice(f"/{command.name}: {reason}", "error", code)
 
 

@@ -100,7 +100,8 @@ async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
     try:
         return await work
     except (AgentError, StoreError) as failure:
-        return Outcome(getattr(failure, "code", UsageError.code), str(failure))
+        code = failure.code if isinstance(failure, AgentError) else UsageError.code
+        return Outcome(code, str(failure))
     except asyncio.CancelledError:
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
