@@ -28,7 +28,6 @@ from transcripts.messages import TextBlock, ToolUseBlock
 from .worlds import World, again, answered, words
 
 ABOVE = re.compile(r"(?:unchanged since|as in(?: lines [\d-]+ of)?) r(\d+) above")
-OWN_ID = re.compile(r"^\[this result: r(\d+)\]$", re.MULTILINE)
 WINDOWS = (8_000, 16_000, 40_000, 200_000)
 
 
