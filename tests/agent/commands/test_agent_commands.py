@@ -78,7 +78,8 @@ CUT = Reply([says("A part.")], "max_tokens")
     ("said", "delivered"),
     [
         ("It is Title.", "It is Title.\\n[it ended in an earlier run"),
-        ("A title. " * 3_000, "A title.\\n[it ended in an earlier run of makeroom; truncated: recall "),
+        # Where it is cut depends on whether tokens are counted or estimated so far.
+        ("A title. " * 3_000, "\\n[it ended in an earlier run of makeroom; truncated: recall "),
         (CUT, "(no report: it ended before it could report. Its last message:)\\nA part.\\n[it ended in an"),
     ],
 )
