@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from .profile_message import ProfileMessage
-    from .stage import SandboxStage
 
 SETUP_LIMIT_S = 5.0  # for a sandbox, which takes 0.01; a hanging file system must not block other commands
 _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
@@ -48,22 +47,33 @@ _INTERFACE_UP = 1  # linux/sockios.h, linux/if.h
 _REASONS = {"plain": "namespaces are disabled", "refused": "the system does not allow namespaces"}
 
 
-class SandboxRequest:
-    """A request for a sandbox: its profile, the stage that it takes mounts from, and its spawner's link."""
+class SharedState:
+    """The state that the sandboxes of a session share; `how` is the containment of their supervisor."""
 
-    def __init__(self, profile: ProfileMessage, stage: SandboxStage, link: SpawnerLink) -> None:
+    def __init__(self, how: str) -> None:
+        self.how = how
+        self.views: dict[str, str] = {}  # place -> directory of the stage that shows it
+        self.descriptor = -1  # of the stage
+        self.group: str | None = None  # limits the memory
+        self.namespaces: list[int] = []  # descriptors of the network and IPC namespaces of the first sandbox
+
+
+class SandboxRequest:
+    """A request for a sandbox: its profile, the state shared with others, and its spawner's link."""
+
+    def __init__(self, profile: ProfileMessage, shared: SharedState, link: SpawnerLink) -> None:
         self.profile = profile
-        self.stage = stage
+        self.shared = shared
         self.link = link
 
 
-def start_sandbox(end: socket.socket, profile: ProfileMessage, stage: SandboxStage) -> int:
+def start_sandbox(end: socket.socket, profile: ProfileMessage, shared: SharedState) -> int:
     """Fork a sandboxed spawner that serves `end`; return the pid of its container, 0 if there is no sandbox.
 
     The spawner's first message, or ours if there is no spawner, contains the level and the reasons why it is
     not stronger: `{"hello": level, "why": reasons}`.
     """
-    how = stage.how
+    how = shared.how
     reasons = [_REASONS[how]] if how in _REASONS else []
     for enter in _WAYS["sandbox-exec" if sys.platform == "darwin" else how]:
         hello = {"hello": _LEVELS[enter], "why": "; ".join(reasons)}
@@ -72,7 +82,7 @@ def start_sandbox(end: socket.socket, profile: ProfileMessage, stage: SandboxSta
         if not pid:
             os.close(reader)
             link = SpawnerLink(end=end, hello=hello, writer=writer)
-            _become_spawner(enter, SandboxRequest(profile, stage, link))
+            _become_spawner(enter, SandboxRequest(profile, shared, link))
         os.close(writer)
         if not (why := _failure(reader, pid)):
             return pid
@@ -108,9 +118,9 @@ def _become_spawner(enter: Callable[[SandboxRequest], SandboxedStart], request: 
     status = CANNOT_ENCLOSE
     signal.set_wakeup_fd(-1)  # its pipe is about to be closed
     try:
-        given = (*request.stage.namespaces, request.stage.descriptor)
+        given = (*request.shared.namespaces, request.shared.descriptor)
         close_all_but(link.end.fileno(), link.writer, *(fd for fd in given if fd >= 0))
-        join_memory_group(request.stage.group)
+        join_memory_group(request.shared.group)
         if sys.platform == "linux":
             call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         serve_sandboxed(link, enter(request))
@@ -129,10 +139,10 @@ def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
     and PID namespaces, where it waits and relays. Raises OSError.
     """
     profile = request.profile
-    stage = request.stage
+    shared = request.shared
     capabilities = _needed_capabilities(profile["folder"])
-    if stage.namespaces:
-        for namespace, kind in zip(stage.namespaces, (NEW_NETWORK, NEW_IPC), strict=True):
+    if shared.namespaces:
+        for namespace, kind in zip(shared.namespaces, (NEW_NETWORK, NEW_IPC), strict=True):
             call("setns", namespace, kind)
             os.close(namespace)
         call("unshare", NEW_PIDS)
@@ -151,10 +161,10 @@ def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
         port.close()
     call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     # The new namespace has a copy of it, which contains the current directory.
-    os.fchdir(stage.descriptor)
-    os.close(stage.descriptor)
+    os.fchdir(shared.descriptor)
+    os.close(shared.descriptor)
     call("unshare", NEW_MOUNTS)
-    environ = build_tree(profile, stage.views)
+    environ = build_tree(profile, shared.views)
     drop_capabilities(capabilities)
     if listener:
         environ |= proxy_environment(listener.getsockname()[1])

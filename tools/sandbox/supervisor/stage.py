@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 
 from .cache_layers import mount_overlay, reserve_layer
-from .levels import start_sandbox
+from .levels import SharedState, start_sandbox
 from .memory_group import make_memory_group, remove_memory_group
 from .mounts import DEVICES, MAX_TEMPORARY_BYTES, TEMPORARY
 from .system_calls import BIND, NO_DEVICES, NO_EXEC, NO_SETUID, READ_ONLY, call, mount, set_mount
@@ -32,18 +32,14 @@ _DEVICE_LINKS = {
 _DETACH = 2  # of umount2, linux/fs.h
 
 
-class SandboxStage:
+class SandboxStage(SharedState):
     """The stage of a supervisor, whose containment is `how` (see `contain`)."""
 
     def __init__(self, how: str) -> None:
-        self.how = how
+        super().__init__(how)
         self.hidden: set[str] = set()  # transcripts hidden from commands outside the sandbox
-        self.views: dict[str, str] = {}  # place -> directory of the stage that shows it
         self.folder = ""  # the mount point of the stage, if it is mounted
-        self.descriptor = -1  # of it
         self.layer: str | None = None  # of the project, for its caches
-        self.group: str | None = None  # limits the memory
-        self.namespaces: list[int] = []  # descriptors of the network and IPC namespaces of the first sandbox
         self.ready = False
 
     def add_sandbox(self, profile: ProfileMessage, fd: int) -> int:
