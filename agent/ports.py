@@ -17,12 +17,16 @@ from msgspec import Struct, field
 from tools.user_questions import Preview
 
 if TYPE_CHECKING:
-    from agent.permissions import Cause
     from compact import Spending
     from tools.base import Access, Tool
 
     from .events import Emit, TurnFinished
     from .menus import Menu, MenuRow
+
+
+# The cause of a question, for those who show it in another way than by the reason: an edit, a path outside
+# the project, an irreversible command, a line that is not proved read-only.
+Cause = Literal["", "edit", "outside", "irreversible", "unproved"]
 
 
 class PermissionQuestion(Struct, frozen=True):

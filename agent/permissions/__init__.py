@@ -26,7 +26,7 @@ __getattr__ = lazy_door(
         "withheld": "BarredPaths barred_paths barring_globs barring_rule reachable_hosts",
         "claude_rules": "UnreadableRule translate_rule with_our_path",
         "explanation": "explain_line",
-        "modes": "Cause MODES Mode client_mode mode_named",
+        "modes": "MODES Mode client_mode mode_named",
         "permission_store": "PermissionStore SESSION_ORIGIN stored_openings stored_places stored_rules",
         "rule_syntax": (
             "EDITING FOREIGN_PREFIX OPENING REACHING Rule UnknownTool UnusableRule WEB_TOOLS known_rules"

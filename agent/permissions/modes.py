@@ -6,9 +6,6 @@ from typing import Literal, get_args
 
 Mode = Literal["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-# The cause of a question, for those who show it in another way than by the reason: an edit, a path outside
-# the project, an irreversible command, a line that is not proved read-only.
-Cause = Literal["", "edit", "outside", "irreversible", "unproved"]
 
 
 def mode_named(text: str) -> Mode | None:

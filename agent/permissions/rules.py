@@ -19,10 +19,11 @@ from tools.guarded import PathGlobs, is_protected
 
 from .allow_rules import coverage, lasting_rule, opening_rule
 from .deny_rules import Denial, denial_of, denial_of_files
-from .modes import Cause, Mode
+from .modes import Mode
 from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule
 
 if TYPE_CHECKING:
+    from agent.ports import Cause
     from tools.base import Access
 
 REPLACED = "it runs a program of the project that has changed since you allowed this line outside the sandbox"

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from agent.cli.arguments import parse
 from agent.loop.call_permission import rules_for_session
-from agent.permissions.modes import MODES, Cause, mode_named
+from agent.permissions.modes import MODES, mode_named
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import PermissionRules, Verdict, judge_call
-from agent.ports import PermissionQuestion
+from agent.ports import Cause, PermissionQuestion
 from agent.shell.simple_commands import parse_simple_commands
 from agent.ui import approval_choices
 from tests.tables import each_row
