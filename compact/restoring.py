@@ -49,7 +49,7 @@ from .settings import CompactSettings
 MAX_SPANS = 2  # shown with one call
 SMALL_TOKENS = 600  # of a text that is shown in full
 MAX_SPAN_LINES = 40  # of a longer text, around the lines that the call is about
-SAME_LINE_WEIGHT = 10.0  # of a line that the call contains, against a rare name in a line
+SAME_LINE_WEIGHT = 10.0  # of a line that a failed call contains, against a rare name in a line
 CARRIED_CALLS = 20  # at the standard price, after which unused lines are cleared again
 MAX_SHOWN_SHARE = 0.7  # of the lines of a span: if more of them are in view, it is not shown again
 _NUMBERED = lazy_pattern(r"^ *(\d+)(?:→|\t| ?[|:│] ?)(.*)$")  # the text's own indentation stays
@@ -287,7 +287,7 @@ def _is_shown(lines: Sequence[str], shown: set[str]) -> bool:
 
 
 class _Clues(Struct, frozen=True):
-    """Clues to the lines that a call is about: lines that it contains, names, line numbers."""
+    """Clues to the lines that a call is about: names, line numbers, and lines that a failed call contains."""
 
     lines: frozenset[str]
     names: frozenset[str]
@@ -297,7 +297,8 @@ class _Clues(Struct, frozen=True):
     def of(cls, touch: FileTouch) -> _Clues:
         outcome = joined_text(touch.content)
         inputs = [outcome] if touch.use is None else list(strings(touch.use.input))
-        lines = (_plain(line).strip() for text in (*inputs, outcome) for line in text.split("\n"))
+        texts = (*inputs, outcome) if touch.error else ()
+        lines = (_plain(line).strip() for text in texts for line in text.split("\n"))
         numbers = {int(hit) for hit in _LINE_NAMED.findall(outcome)}
         numbers |= {int(hit[1]) for line in outcome.split("\n") if (hit := _NUMBERED.match(line))}
         telling = frozenset(line for line in lines if len(line) >= MIN_LINE_CHARS)

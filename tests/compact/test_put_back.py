@@ -85,14 +85,17 @@ def test_of_a_large_text_come_the_lines_around_what_the_call_is_about():
     assert COUNT.text(said) <= 2_000
 
 
-def test_lines_that_an_edit_replaces_tell_more_than_the_names_in_them():
+def test_lines_that_a_failed_edit_replaces_tell_more_than_the_names_in_them():
     words = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
     boxes = "\n".join(f"- [ ] {word}_step" for word in words)
     filler = "\n".join(f"nothing of interest in row {number}" for number in range(200))
     calls = f"call({', '.join(f'{word}_step' for word in words)})"
-    call = touch("edit", "updated", file_path="src/a.py", old_string=boxes, new_string="done")
+    call = touch("edit", "not found", True, file_path="src/a.py", old_string=boxes, new_string="done")
     (said,) = back(session(f"{calls}\n{filler}\n{boxes}\n{filler}"), call)
     assert boxes in said and calls not in said
+    done = touch("edit", "updated", file_path="src/a.py", old_string=boxes, new_string="done")
+    (said,) = back(session(f"{calls}\n{filler}\n{boxes}\n{filler}"), done)
+    assert calls in said, "the lines that it replaced are gone"
 
 
 def test_the_texts_that_a_call_is_about_come_before_newer_ones():
