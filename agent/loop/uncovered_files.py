@@ -44,10 +44,9 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
     recording = checkpoints.recording
     profile = command_runner(context.tool_context).profile
     links = [f"{name}/.git" for name in recording.nested]  # files in worktrees; the sandbox keeps them
-    own = {place.name for place in profile.records} if profile is not None else set()
-    holds = (
-        profile is not None and context.permissions.rules.hides_files
-    )  # Landlock holds nothing in a project
+    # Landlock holds and hides nothing in a project, where the checkpoints are.
+    holds = profile is not None and context.permissions.rules.hides_files
+    own = {place.name for place in profile.records} if profile is not None and holds else set()
     uncovered = shell.UncoveredFiles(
         folders=[name for name in dict.fromkeys([*recording.skipped, *links]) if name not in own],
         rebuildable=recording.rebuildable,

@@ -391,6 +391,17 @@ def test_landlock_loses_nothing_either(tmp_path: Path, template: Template) -> No
     assert rewound(shell) == [] and state(shell.folder) == template.state
 
 
+def test_deleting_the_checkpoints_is_asked_about_where_the_sandbox_cannot_hide_them(
+    tmp_path: Path, template: Template
+) -> None:
+    shell = copied(template, tmp_path.resolve() / "project", MAKEROOM_NAMESPACE="off")
+    shell.run(["true >made", "rm -rf .transcripts"], Deny(""))
+    if (sandbox := shell.world.context.sandbox) is None or sandbox.level != "landlock":
+        pytest.skip("the sandbox here is not Landlock")
+    (question,) = shell.world.approver.questions
+    assert question.why == "/rewind could not restore .transcripts"
+
+
 WRECKS = {
     "objects": "for f in glob.glob('.git/objects/*/*'): os.remove(f)",
     "sub": "for f in glob.glob('sub/.git/objects/*/*'): os.remove(f)",
