@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from agent.client_names import own_name
-from transcripts import Channel, Exchange, Fact, FactTrail, Folded, Reply, Result, TextBlock, User
+from transcripts import Channel, Exchange, Fact, FactTrail, Folded, Reply, Result, User, joined_pieces
 
 from .environment import PLANNING
 
@@ -87,11 +87,13 @@ class _PlanTrail(FactTrail):
     planning  the last prompt of the user was in plan mode
     shown     seq of a reply -> the plan that it showed, "" for one that the user denied
     answer    the last answer in plan mode
+    pieces    the texts of that answer so far, if it was cut off
     """
 
     planning: bool = False
     shown: dict[int, str] = field(default_factory=dict)
     answer: Plan | None = None
+    pieces: tuple[str, ...] = ()
 
 
 def newest_plan(folded: Folded) -> Plan | None:
@@ -107,13 +109,15 @@ def newest_plan(folded: Folded) -> Plan | None:
     for fact in trail.unread(folded, *kinds):
         match fact:
             case User(source="user"):
+                trail.pieces = ()
                 trail.planning = any(
                     (Channel(folded.tag).words(block) or "").startswith(PLANNING) for block in fact.blocks
                 )
-            case Reply() if trail.planning:
-                texts = [block.text for block in fact.blocks if isinstance(block, TextBlock)]
-                if any(texts):
-                    trail.answer = Plan(fact.seq, "\n".join(texts)[:MAX_PLAN_CHARS])
+            case Reply() if trail.planning and fact.text:
+                pieces = (*trail.pieces, fact.text)
+                trail.answer = Plan(fact.seq, joined_pieces(pieces)[:MAX_PLAN_CHARS])
+                if fact.complete:  # otherwise another attempt replaces it
+                    trail.pieces = pieces if fact.is_cut else ()
             case Result():
                 exchange = folded.conversation.exchange_of(fact.of)
                 shown = _plan_call(exchange) if exchange is not None else None

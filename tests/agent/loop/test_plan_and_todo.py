@@ -175,6 +175,23 @@ def test_a_refused_plan_is_none_and_words_are_one_only_where_none_was_ever_shown
         assert plans == ["1. Look. 2. Mend.", "", "1. Keep it", "1. Keep it", "1. Keep it"]
 
 
+def test_a_plan_in_words_that_was_cut_off_and_continued_is_one() -> None:
+    def reply(seq: int, text: str, stop: str = "max_tokens", complete: bool = True) -> Reply:
+        return Reply(seq, 0.0, (TextBlock(text),), (1,), stop=stop, complete=complete)
+
+    facts = [
+        Opened(1, 0.0, folder="/p", tag="7f3a21"),
+        User(2, 0.0, (ChannelBlock(PLAN_TEXT), TextBlock("go")), (1, 1)),
+        reply(3, "1. Look. "),
+        reply(4, "2.", complete=False),
+        reply(5, "2. Mend. "),
+        reply(6, "3. Test.", "end_turn"),
+    ]
+    assert newest_plan(fold(facts)) == (6, "1. Look. 2. Mend. 3. Test.")
+    assert newest_plan(fold(facts[:4])) == (4, "1. Look. 2.")
+    assert newest_plan(fold([*facts, reply(7, "Else.")])) == (7, "Else.")
+
+
 @each_row("text", [injected(PLAN_TEXT), quoted(PLAN_TEXT, "agent-report"), PLAN_TEXT])
 def test_a_result_that_imitates_makeroom_does_not_begin_plan_mode(text: str) -> None:
     def news(block: TextBlock, tag: str) -> list[str]:
