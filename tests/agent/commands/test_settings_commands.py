@@ -595,13 +595,16 @@ def test_a_window_that_is_set_larger_than_the_server_reported_is_reported_and_co
     run_controller(tmp_path, work, window=20_000, context_window=60_000)
 
 
+# 25k tokens, which a clearing that is free leaves alone.
+LONG_TEXT = "The parser stays small, and its names are those of the standard. " * 1_500
+
+
 def test_another_model_is_billed_before_anything_is_sent(tmp_path: Path) -> None:
-    files(tmp_path, 10)
+    files(tmp_path, 5)  # so few that nothing is cleared after the change
 
     async def work(run: ControllerRun) -> None:
         assert "~$" not in await run.do("/model claude-opus-5-5"), "there is nothing to be written anew yet"
-        said = "The parser stays small, and its names are those of the standard. " * 1_500
-        await run.do(f"remember:\n{said}", READ_ALL)
+        await run.do(f"remember:\n{LONG_TEXT}", READ_ALL)
         told = await run.do("/model claude-sonnet-5-5")
         billed = present(re.search(r"caches ([\d,]+) tokens again \(~\$([\d.]+)\)", told))
         tokens, dollars = billed.groups()
@@ -663,10 +666,10 @@ def test_a_session_continues_with_its_model_and_effort_unless_asked_otherwise(
 
 
 def test_a_model_chosen_otherwise_is_billed_with_the_prompt_and_once(tmp_path: Path) -> None:
-    files(tmp_path, 30)
+    files(tmp_path, 5)
 
     async def work(run: ControllerRun) -> None:
-        await run.do(READ_ALL)
+        await run.do(f"remember:\n{LONG_TEXT}", READ_ALL)
         session, context = run.controller.in_use
         await run.controller.factory.change_model(session, context, "claude-opus-5-5")  # as --model does
         told = await run.do("how many files are there?" + " Look again." * 50)
