@@ -299,7 +299,7 @@ class Sizes(Struct):
 
 
 class PreparedRewind(NamedTuple):
-    """What a rewind to before fact `to` leaves of a conversation of so many `facts`."""
+    """The state that a rewind to before fact `to` leaves, and the number of facts when it was made."""
 
     to: int
     facts: int

@@ -195,8 +195,9 @@ class SecretSearch:
                 listing = self._listings.get(place)
                 if listing is not None and listing.globs is not globs:
                     listing = None
-                is_over = time.thread_time() > until or time.monotonic() > latest
-                if listing is None and (is_over or len(reached) >= MAX_FOLDERS):
+                if listing is None and (
+                    len(reached) >= MAX_FOLDERS or time.thread_time() > until or time.monotonic() > latest
+                ):
                     self.complete = False
                     continue
                 try:

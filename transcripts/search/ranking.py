@@ -128,7 +128,7 @@ class _Judge(Struct, frozen=True):
 
 
 class _Source(Struct, frozen=True):
-    """Where the facts found are read: `fact_at` returns None if there is no such fact any more."""
+    """The source of found facts: `fact_at` returns None if the fact no longer exists."""
 
     fact_at: Callable[[Place], Fact | None]
     outputs: Path
