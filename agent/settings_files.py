@@ -81,6 +81,13 @@ def json_object(data: bytes) -> dict[str, Any]:
     return found
 
 
+def json_object_in(path: Path, limit: int) -> dict[str, Any]:
+    """Return the object in a JSON file of at most `limit` bytes; {} if it cannot be read or has none."""
+    with suppress(OSError, ValueError):
+        return json_object(read_regular(path, limit))
+    return {}
+
+
 def write_setting(path: Path, name: str, value: str) -> None:
     """Set a top-level entry in the user's own settings file; other lines stay unchanged.
 

@@ -11,13 +11,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
-from agent.settings_files import json_object
-from transcripts.storage import make_private_folders, opened_fd, read_regular, replace_file
+from agent.settings_files import json_object_in
+from transcripts.storage import make_private_folders, opened_fd, replace_file
 
 EVERYWHERE = "*"  # the file's key for decisions that apply to all projects
 
@@ -95,10 +95,8 @@ class Approvals:
 
 def _stored(path: Path) -> dict[str, dict[str, object]]:
     """Return the decisions in the file, by directory; none if it cannot be read, so all are asked again."""
-    with suppress(OSError, ValueError):
-        found = json_object(read_regular(path, 8 * 1024 * 1024))
-        return {folder: kept for folder, kept in found.items() if isinstance(kept, dict)}
-    return {}
+    found = json_object_in(path, 8 * 1024 * 1024)
+    return {folder: kept for folder, kept in found.items() if isinstance(kept, dict)}
 
 
 @contextmanager

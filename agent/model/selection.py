@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,9 +14,9 @@ from msgspec.structs import asdict, replace
 
 from agent.errors import ModelError, ModelNotFound, UnknownModel
 from agent.model_port import Model, ModelFacts
-from agent.settings_files import json_object
+from agent.settings_files import json_object_in
 from transcripts.secrets import mask
-from transcripts.storage import make_private_folders, read_regular, replace_file
+from transcripts.storage import make_private_folders, replace_file
 
 from .error_mapping import LOCAL
 from .server_windows import name_some
@@ -51,9 +50,7 @@ class ModelFactsCache(Struct, frozen=True):
             return
 
     def _read(self) -> dict[str, Any]:
-        with suppress(OSError, ValueError):
-            return json_object(read_regular(self.path, 1024 * 1024))
-        return {}
+        return json_object_in(self.path, 1024 * 1024)
 
 
 def _key(server: str, model: str) -> str:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
-from agent.settings_files import json_object
+from agent.settings_files import json_object_in
 from agent.version import __version__
-from transcripts.storage import make_private_folders, read_regular, replace_file
+from transcripts.storage import make_private_folders, replace_file
 from transcripts.wording import cause_of
 
 from .entries import ServerEntry
@@ -54,9 +54,7 @@ class TokenFile:
 
     def load(self) -> dict[str, Any]:
         """Return the stored values; none if the file cannot be read."""
-        with suppress(OSError, ValueError):
-            return json_object(read_regular(self.path, 256 * 1024))
-        return {}
+        return json_object_in(self.path, 256 * 1024)
 
     def _store(self, **more: Any) -> None:
         make_private_folders(self.path.parent)

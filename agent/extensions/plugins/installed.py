@@ -8,7 +8,6 @@ enabledPlugins                             in settings files: {"name@marketplace
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
-from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder, json_object
-from transcripts.storage import is_foreign, read_regular
+from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder, json_object_in
+from transcripts.storage import is_foreign
 
 from .contents import Plugin, read_plugin
 
@@ -98,7 +97,7 @@ def _enabled(places: PluginPlaces) -> dict[str, _Setting]:
             continue
         if source != "user" and is_foreign(path, places.folder):
             continue
-        given = _object(path, MAX_SETTINGS_BYTES).get("enabledPlugins")
+        given = json_object_in(path, MAX_SETTINGS_BYTES).get("enabledPlugins")
         for id, value in given.items() if isinstance(given, dict) else ():
             if isinstance(value, bool):
                 found[id] = _Setting(value, source, path)
@@ -108,7 +107,7 @@ def _enabled(places: PluginPlaces) -> dict[str, _Setting]:
 def _installed(places: PluginPlaces) -> dict[str, Path]:
     """Return the directories of installed plugins by id: of this project, else of the user."""
     path = claude_folder(places.environ) / "plugins" / "installed_plugins.json"
-    plugins = _object(path, MAX_LIST_BYTES).get("plugins")
+    plugins = json_object_in(path, MAX_LIST_BYTES).get("plugins")
     found: dict[str, Path] = {}
     for id, value in plugins.items() if isinstance(plugins, dict) else ():
         records = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
@@ -130,10 +129,10 @@ class _Marketplace(NamedTuple):
     def of(cls, claude: Path, id: str) -> _Marketplace:
         name, _, market = id.partition("@")
         folder = claude / "plugins"
-        marketplace = _object(folder / "known_marketplaces.json", MAX_LIST_BYTES).get(market)
+        marketplace = json_object_in(folder / "known_marketplaces.json", MAX_LIST_BYTES).get(market)
         place = marketplace.get("installLocation") if isinstance(marketplace, dict) else None
         top = Path(place) if isinstance(place, str) else folder / "marketplaces" / market
-        listed = _object(top / ".claude-plugin" / "marketplace.json", MAX_LIST_BYTES)
+        listed = json_object_in(top / ".claude-plugin" / "marketplace.json", MAX_LIST_BYTES)
         entry = next((each for each in _objects(listed.get("plugins")) if each.get("name") == name), {})
         source = entry.get("source")
         if not isinstance(source, str) or not (top / source).resolve().is_relative_to(top.resolve()):
@@ -143,10 +142,3 @@ class _Marketplace(NamedTuple):
 
 def _objects(given: object) -> Iterator[Mapping[str, Any]]:
     yield from (each for each in given if isinstance(each, dict)) if isinstance(given, list) else ()
-
-
-def _object(path: Path, limit: int) -> Mapping[str, Any]:
-    """Return the object in a file; an empty one if there is none. A damaged file defines nothing."""
-    with suppress(OSError, ValueError):
-        return json_object(read_regular(path, limit))
-    return {}
