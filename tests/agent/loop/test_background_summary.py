@@ -101,14 +101,19 @@ def charges(w: World) -> list[int]:
     return [about["usage"]["output"] for about in notes]
 
 
-def test_no_request_waits_for_a_summary_which_is_used_once_it_is_complete(tmp_path: Path) -> None:
-    gate = Event()
+def behind(gate: Event) -> Callable[[Body], Answer]:
+    """A model whose summaries are complete once the gate is open."""
 
     def answer(body: Body) -> Answer:
         gate.wait()
         return SUMMARY
 
-    with loud(tmp_path, answer, 5) as w:
+    return answer
+
+
+def test_no_request_waits_for_a_summary_which_is_used_once_it_is_complete(tmp_path: Path) -> None:
+    gate = Event()
+    with loud(tmp_path, behind(gate), 5) as w:
         prepare(w)
 
         async def whole() -> None:
@@ -142,12 +147,7 @@ def test_a_summary_of_messages_that_have_changed_is_not_used_and_its_cost_is_exp
     tmp_path: Path, change: str
 ) -> None:
     gate = Event()
-
-    def answer(body: Body) -> Answer:
-        gate.wait()
-        return SUMMARY
-
-    with loud(tmp_path, answer, 5) as w:
+    with loud(tmp_path, behind(gate), 5) as w:
         prepare(w)
 
         async def whole() -> None:
@@ -173,12 +173,7 @@ def test_a_summary_of_messages_that_have_changed_is_not_used_and_its_cost_is_exp
 
 def test_a_local_summary_takes_the_place_of_one_that_is_not_finished_in_time(tmp_path: Path) -> None:
     gate = Event()
-
-    def answer(body: Body) -> Answer:
-        gate.wait()
-        return SUMMARY
-
-    with loud(tmp_path, answer, 9) as w:
+    with loud(tmp_path, behind(gate), 9) as w:
         w.context.compaction.window = ContextWindow(60_000, 8_000)
         prepare(w)
 
@@ -196,12 +191,7 @@ def test_a_local_summary_takes_the_place_of_one_that_is_not_finished_in_time(tmp
 
 def test_a_summary_for_the_user_that_is_interrupted_is_recorded_as_unused(tmp_path: Path) -> None:
     gate = Event()
-
-    def answer(body: Body) -> Answer:
-        gate.wait()
-        return SUMMARY
-
-    with loud(tmp_path, answer, 1) as w:
+    with loud(tmp_path, behind(gate), 1) as w:
         prepare(w, replace(SETTINGS, trigger=190_000))
 
         async def whole() -> None:
@@ -288,12 +278,7 @@ def test_retries_in_the_background_are_not_shown_and_the_request_stays_the_same(
 
 def test_a_summary_is_begun_at_the_end_of_a_turn_and_ends_with_the_session(tmp_path: Path) -> None:
     gate = Event()
-
-    def answer(body: Body) -> Answer:
-        gate.wait()
-        return SUMMARY
-
-    with loud(tmp_path, answer, 3) as w:
+    with loud(tmp_path, behind(gate), 3) as w:
         prepare(w, replace(SETTINGS, trigger=190_000))
 
         async def whole() -> None:

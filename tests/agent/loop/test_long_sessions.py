@@ -30,7 +30,7 @@ from transcripts.facts import Compacted, Fact, Fold, Metadata, Result, User
 from transcripts.folding import fold
 from transcripts.messages import TextBlock
 
-from .world import World, world
+from .world import World, ticks_during, world
 
 
 def resumed(made: World, prompts: int = 300) -> Session:
@@ -69,22 +69,6 @@ def test_the_cost_of_a_resumed_session_is_told_after_its_facts_were_read_in_slic
         made.clock.time += 100_000
         asyncio.run(show_cold_cost(session, made.context, made.events.append, "expired", cold=cold))
         assert session.folded.memo(CacheEvidence).looked_at == len(session.folded.facts)
-
-
-async def ticks_during(work: Any) -> int:
-    """Return how often other tasks run while `work` does."""
-    ticks = 0
-
-    async def count() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0)
-
-    other = asyncio.ensure_future(count())
-    await work
-    other.cancel()
-    return ticks
 
 
 def test_what_the_server_cached_is_read_in_slices_before_a_prompt_that_names_files(

@@ -28,7 +28,7 @@ from transcripts.facts import Clear, Result
 from transcripts.folding import fold
 from transcripts.messages import TextBlock
 
-from .world import World, world
+from .world import World, ticks_during, world
 
 TEXT = "\n".join(f"def small_{number}(): return {number}" for number in range(20)) + "\n"
 READS = Reply((calls("read", file_path="a.py"),))
@@ -272,19 +272,9 @@ def test_the_blocks_of_a_long_session_are_tracked_in_slices_with_other_tasks_bet
     monkeypatch.setattr("agent.loop.sliced_reading.SLICE_S", 0.0)
 
     async def measured(made: World) -> tuple[int, int]:
-        turns = 0
-
-        async def count_turns() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        other = asyncio.ensure_future(count_turns())
         state = made.context.compaction
         named = (text_named(made.session, state, (TextBlock(f"see {name}"),)) for name in ("a.py", "b.py"))
-        await asyncio.gather(track_blocks(made.session), *named)
-        other.cancel()
+        turns = await ticks_during(asyncio.gather(track_blocks(made.session), *named))
         return turns, len(made.session.folded.entries)
 
     with cleared(tmp_path, *["more"] * 40) as made:

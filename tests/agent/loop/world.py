@@ -235,3 +235,19 @@ def turns(w: World, *prompts: str) -> list[str]:
             await w.context.model.close()
 
     return asyncio.run(whole())
+
+
+async def ticks_during(work: Any) -> int:
+    """Return how often other tasks run while `work` does."""
+    ticks = 0
+
+    async def count() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.ensure_future(count())
+    await work
+    other.cancel()
+    return ticks
