@@ -37,6 +37,7 @@ from transcripts.search import index_file as database_file
 from transcripts.search.index import SearchIndex
 from transcripts.search.index_file import INDEX_VERSION, IndexUnavailable, open_database
 from transcripts.search.originals import Originals
+from transcripts.search.ranking import SearchResult
 from transcripts.search.words import QueryTerm
 from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.stored_outputs import OUTPUTS_FOLDER
@@ -178,6 +179,12 @@ def test_a_place_is_right_behind_letters_that_are_several_when_folded(project: P
     for query, place in (("porcupine", "porcupine"), ("strasse", "Straße")):
         (best, *_) = search_records(project, query, ["c"], 5, 60).found
         assert best.text[best.start :].startswith(place)
+
+
+def test_no_index_is_made_for_common_words_or_without_sessions(project: Path) -> None:
+    assert search_records(project, "what is it", ("one",), 5).is_vague
+    assert search_records(project, "parser", (), 5) == SearchResult()
+    assert not index_file(project).exists()
 
 
 def test_a_word_that_is_like_no_other_finds_nothing(project: Path) -> None:

@@ -168,12 +168,16 @@ def search_records(
     If another process uses the index for longer than `wait_s`, or it cannot be written, one is made in
     memory. Blocks on the disk. Raises nothing; a transcript that cannot be read is omitted.
     """
+    terms = query_terms(query)
+    if not terms or not sids:
+        return SearchResult(is_vague=not terms)
+    name = _one_name(query)
     source = _Source(partial(_read_fact, home), home / OUTPUTS_FOLDER)
 
     def search(database: sqlite3.Connection, seconds: float) -> SearchResult:
         filler = IndexFiller(home, database)
         unread = filler.unread_bytes(filler.update(sids, time.monotonic() + seconds))
-        return replace(_ranked(SearchIndex(database), source, query, sids, limit), unread=unread)
+        return replace(_ranked(SearchIndex(database), source, terms, sids, limit, name), unread=unread)
 
     with suppress(IndexUnavailable), open_database(home, wait_s) as database:
         return search(database, update_s)
@@ -186,12 +190,15 @@ def search_records(
 
 def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], limit: int) -> SearchResult:
     """Search facts in memory in the same way, for a session without a file. Raises nothing."""
+    terms = query_terms(query)
+    if not terms:
+        return SearchResult(is_vague=True)
     by_seq = {fact.seq: fact for fact in facts}
     source = _Source(lambda place: by_seq.get(place.seq), outputs)
     try:
         with memory_database() as database:
             IndexFiller(outputs.parent, database, outputs).add_facts(sid, facts)
-            return _ranked(SearchIndex(database), source, query, [sid], limit)
+            return _ranked(SearchIndex(database), source, terms, [sid], limit, _one_name(query))
     except IndexUnavailable as error:
         return SearchResult(failure=str(error))
 
@@ -202,14 +209,19 @@ def _one_name(query: str) -> str:
     return name if len(name) >= 3 and not any(map(str.isspace, name)) else ""
 
 
-def _ranked(index: SearchIndex, source: _Source, query: str, sids: Sequence[str], limit: int) -> SearchResult:
-    """Return the best facts; if the query is one name, those that contain it come first."""
+def _ranked(
+    index: SearchIndex,
+    source: _Source,
+    terms: Sequence[QueryTerm],
+    sids: Sequence[str],
+    limit: int,
+    name: str,
+) -> SearchResult:
+    """Return the best facts; those that contain `name` come first."""
     index.begin_reading()
-    terms = query_terms(query)
-    name = _one_name(query)
     files = index.files(sids)
-    if not files or not terms:
-        return SearchResult(is_vague=not terms)
+    if not files:
+        return SearchResult()
     ids = range(min(each.start for each in files.values()), max(each.stop for each in files.values()))
     counts = _counts(index, terms, ids)
     if not counts:
