@@ -35,6 +35,17 @@ class SessionFiles:
         self._thread: Thread | None = None
         self._is_over = Event()
 
+    def load_key(self, state_dir: Path, project: Path, warn: Warn) -> None:
+        """Use the key of this machine's sessions, or one for this run if it cannot be stored."""
+        try:
+            self.key = SessionKey.load(state_dir, project)
+        except (OSError, ValueError) as error:
+            self.key = SessionKey.new()
+            warn(
+                f"cannot store the key of sessions in {state_dir}: {cause_of(error)}. Later runs will ask "
+                "before they continue this session"
+            )
+
     def create(self, project: Path, sid: str | None, warn: Warn) -> Store:
         """Create the store of a new session, see `Store.create`."""
         return Store.create(project, sid, warn, key=self.key)

@@ -526,7 +526,7 @@ def make_services(
 
     files = setup.session_files if keep else SessionFiles()
     if keep:
-        files.key = setup.session_key(tell)
+        files.load_key(setup.config.state_dir, setup.folder, tell)
     repository = SessionRepository(
         setup.folder,
         keep=keep,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct, field, structs
@@ -15,9 +15,8 @@ from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact import CompactSettings
 from tools.files import path_outside
-from transcripts import SessionFiles, SessionKey
+from transcripts import SessionFiles
 from transcripts.secrets import SecretMasks, secret_values
-from transcripts.wording import cause_of
 
 from .config import Config
 from .options import Options
@@ -76,21 +75,6 @@ class RunSetup(Struct, frozen=True):
         """Return the places for a copy of the transcripts while commands run, the preferred place first."""
         temporary = Path(tempfile.gettempdir()) / f"makeroom-records-{os.geteuid()}"
         return self.config.state_dir / "records", temporary
-
-    def session_key(self, tell: Callable[[str], None]) -> SessionKey:
-        """Return the key of this machine's sessions; if it cannot be stored, one for this run.
-
-        `tell` takes a line about that.
-        """
-        try:
-            return SessionKey.load(self.config.state_dir, self.folder)
-        except (OSError, ValueError) as error:
-            why = cause_of(error)
-            tell(
-                f"cannot store the key of sessions in {self.config.state_dir}: {why}. Later runs will ask "
-                "before they continue this session"
-            )
-            return SessionKey.new()
 
     @property
     def names_model(self) -> bool:

@@ -29,8 +29,12 @@ def with_session(setup: RunSetup) -> RunSetup | None:
     """
     options = setup.options
     files = setup.session_files
-    files.key = setup.session_key(lambda text: None)  # warned of when the session begins
-    repository = SessionRepository(setup.folder, keep=True, tell=lambda text: None, files=files)
+
+    def tell(line: str) -> None:
+        """Show no warning yet: the same one is shown when the session begins."""
+
+    files.load_key(setup.config.state_dir, setup.folder, tell)
+    repository = SessionRepository(setup.folder, keep=True, tell=tell, files=files)
     if options.resume and repository.is_recording(options.resume):
         return setup
     if options.continue_:
