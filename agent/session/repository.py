@@ -49,12 +49,10 @@ from transcripts import (
     fold,
     read_transcript,
     search,
-    shown_results,
     without_garbage_collection,
 )
 from transcripts.search import Originals
 from transcripts.secrets import SecretMasks
-from transcripts.storage import read_regular
 
 from .environment import own_words_sent
 from .late_news import telling_facts
@@ -239,22 +237,17 @@ class SessionRepository(Struct):
         Its system prompt, tools and compactions are left behind, and makeroom's own words in it are data.
         Raises UsageError.
         """
-        from transcripts.importers import (  # saves other sessions 5 ms
-            MAX_RECORDING_BYTES,
-            SECOND_WRITER,
-            import_session,
-        )
+        from transcripts.importers import import_file  # saves other sessions 5 ms
 
         try:
-            imported = import_session(read_regular(path, MAX_RECORDING_BYTES), self.counter.blocks)
+            imported = import_file(path, self.counter.blocks)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot continue {path}: {error}") from error
-        if imported.forks:
-            del imported.skipped[SECOND_WRITER]
+        forks = imported.take_forks()
         if skipped := imported.skipped_text:
             self._tell(f"skipped in {path.name}: {skipped}")
         session = self._with_facts([_as_data(fact) for fact in fold(imported.facts).facts])
-        for other in imported.forks:
+        for other in forks:
             self._adopt_fork(session, [_as_data(fact) for fact in fold(other.facts).facts])
         return session
 
@@ -532,7 +525,7 @@ async def prepare_rewind(session: Session, to: int) -> None:
 
     def shown() -> list[int]:
         earlier = [fact for fact in folded.facts if fact.seq < to]
-        return list(shown_results(earlier, session.deferred).values())
+        return list(session.deferred.shown(earlier).values())
 
     await fetch_results(session, await asyncio.to_thread(shown))
     await asyncio.to_thread(lambda: _read_all(folded.prepare_rewind(to)))

@@ -3,14 +3,16 @@
 Pure: bytes in, facts out. Each format is a module with `recognizes(file)` and `read_session(file, session)`.
 """
 
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from ..facts import Reply
+from ..storage.disk import read_regular
 from . import api_messages, atif, claude_code, codex, entire, makeroom_record, mini_swe_agent, pi, swe_agent
 from .recording import Count, ImportedSession, ParsedFile, UnreadableRecording, parse_file
 
-MAX_RECORDING_BYTES = 1 << 30  # a recording is read into memory
+MAX_RECORDING_BYTES = 1 << 30  # of a recording, which is read into memory
 
 
 class ImportFormat(NamedTuple):
@@ -44,6 +46,11 @@ def detect_format(raw: bytes) -> tuple[str, ParsedFile]:
             return name, file
     formats = ", ".join(each.what for each in IMPORT_FORMATS.values())
     raise UnreadableRecording(f"unknown format; supported: {formats}")
+
+
+def import_file(path: Path, count: Count) -> ImportedSession:
+    """Read the facts of a recording in a file. Raises OSError, and what `import_session` raises."""
+    return import_session(read_regular(path, MAX_RECORDING_BYTES), count)
 
 
 def import_session(raw: bytes, count: Count) -> ImportedSession:

@@ -185,6 +185,14 @@ class ImportedSession(Struct):
             del self.facts[start:]
             self._calls = {call: at for call, at in self._calls.items() if at[0] <= start}
 
+    def take_forks(self) -> list["ImportedSession"]:
+        """Return the continuations by other writers, which then do not count as left out."""
+        forks = self.forks
+        if forks:
+            self.forks = []
+            del self.skipped[SECOND_WRITER]
+        return forks
+
     @property
     def skipped_text(self) -> str:
         """All that was left out and how much of it, for the user; "" for nothing."""
