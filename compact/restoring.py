@@ -25,7 +25,6 @@ from transcripts import (
     ToolUseBlock,
     User,
     file_patches,
-    without_injected,
 )
 from transcripts.patterns import lazy_pattern
 
@@ -227,7 +226,7 @@ def _texts_of(
 
 def _text_read(fact: Result, block: TrackedBlock) -> ClearedText:
     """Return the text of a result that shows a file."""
-    lines = joined_text(without_injected(fact.content)).split("\n")
+    lines = joined_text([part for part in fact.content if not part.is_injected]).split("\n")
     numbered = [hit for line in lines if (hit := _NUMBERED.match(line))]
     path = _path_told(fact, block)
     if len(numbered) > len(lines) // 2:

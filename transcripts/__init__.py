@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .render_text import *
     from .server_calls import *
     from .session_files import *
-    from .session_key import *
     from .session_lock import *
     from .store import *
     from .stored_outputs import *
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
-        "answers": "Answer answers_of joined_pieces newest_answer",
+        "answers": "answers_of joined_pieces newest_answer",
         "channel": "Channel",
         "data_tags": (
-            "DataTag hook_words injected own_words paste_label quoted SKILL_START split_pastes "
+            "DataTag hook_words own_words paste_label quoted SKILL_START split_pastes "
             "unquoted_data with_paste_labels"
         ),
         "edits": "earliest_seq",
@@ -52,12 +51,12 @@ __getattr__ = lazy_door(
         "folding": "FactTrail Folded RequestSize fold",
         "invisible": "INVISIBLE JOINERS is_harmless",
         "listing": "ProjectRecords SessionSummary",
-        "load": "LazyResults LoadedTranscript read_transcript shown_results without_garbage_collection",
+        "load": "LazyResults LoadedTranscript read_transcript without_garbage_collection",
         "messages": (
             "attached Block block_from_json blocks_from_json blocks_of_user CacheMiss "
             "ChannelBlock check_shape ImageBlock map_strings RedactedThinkingBlock "
             "replace_surrogates TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock "
-            "Usage without_injected"
+            "Usage"
         ),
         "patches": "PATCH_START file_patches",
         "records_guard": "RecordsGuard",
@@ -65,7 +64,6 @@ __getattr__ = lazy_door(
         "render_text": "block_text content_text fact_text first_words format_age",
         "server_calls": "finished_results server_call_of",
         "session_files": "SessionFiles",
-        "session_key": "SessionKey",
         "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder",
         "store": "Store",
         "stored_outputs": "OutputsFolder",

@@ -15,7 +15,7 @@ import gc
 import os
 import stat
 import zlib
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -85,6 +85,22 @@ class LazyResults(dict[int, tuple[int, int]]):
         others = LazyResults(path)
         others.update((seq, (offset + by, length)) for seq, (offset, length) in self.items())
         return others
+
+    def shown(self, facts: Sequence[Fact]) -> dict[int, int]:
+        """Return those that the conversation of these facts shows: index of the fact -> seq."""
+        kinds = (Opened, Compacted, Undone, Rewound)
+        changes = [fact for fact in facts if type(fact) in kinds]
+        edits = fold(changes).edits
+        rewound = [range(fact.to, fact.seq) for fact in changes if type(fact) is Rewound]
+        return {
+            at: fact.seq
+            for at, fact in enumerate(facts)
+            if type(fact) is Result
+            and fact.seq in self
+            and edits.covering(fact.of) is None
+            and "content" not in edits.clears.get((fact.seq, 0), ())
+            and not any(fact.seq in stretch for stretch in rewound)
+        }
 
     def fetch(self, *seqs: int) -> Iterator[Fact]:
         """Yield the complete facts in the order given. Raises StoreError if the file has changed."""
@@ -364,26 +380,9 @@ def parse_without_content(line: bytes) -> tuple[Result, str] | None:
 
 def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:
     """Return the facts with the content of every shown result, and remove those from `lazy_results`."""
-    shown = shown_results(facts, lazy_results)
+    shown = lazy_results.shown(facts)
     whole = list(facts)
     for at, fact in zip(shown, lazy_results.fetch(*shown.values()), strict=True):
         whole[at] = fact
         del lazy_results[fact.seq]
     return whole
-
-
-def shown_results(facts: list[Fact], lazy_results: LazyResults) -> dict[int, int]:
-    """Return the lazy results that the conversation of these facts shows: index of the fact -> seq."""
-    kinds = (Opened, Compacted, Undone, Rewound)
-    changes = [fact for fact in facts if type(fact) in kinds]
-    edits = fold(changes).edits
-    rewound = [range(fact.to, fact.seq) for fact in changes if type(fact) is Rewound]
-    return {
-        at: fact.seq
-        for at, fact in enumerate(facts)
-        if type(fact) is Result
-        and fact.seq in lazy_results
-        and edits.covering(fact.of) is None
-        and "content" not in edits.clears.get((fact.seq, 0), ())
-        and not any(fact.seq in stretch for stretch in rewound)
-    }

@@ -289,11 +289,6 @@ def attached(kind: str, name: str, text: str) -> TextBlock:
     return TextBlock(quoted(f"{kind}: {name}\n{text}", DataTag.ATTACHED))
 
 
-def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Return the blocks of a prompt without makeroom's own context."""
-    return tuple(block for block in blocks if not block.is_injected)
-
-
 def is_added(block: Block) -> bool:
     """Return whether a block of a prompt is makeroom's own context or the output of a hook."""
     hook = isinstance(block, TextBlock) and block.text.startswith(HOOK_OPENING_TAG)

@@ -26,7 +26,6 @@ from .messages import (
     blocks_of_user,
     typed_blocks,
     without_added,
-    without_injected,
 )
 from .stored_outputs import OutputsFolder
 from .tool_kinds import tool_kind
@@ -85,7 +84,7 @@ def _searchable_text(fact: Fact, outputs: Path) -> str:
         case Reply():
             return "\n\n".join(_searchable_block(block) for block in fact.blocks if not _repeats(block))
         case Result() if not fact.about.get(Result.RECALLED):
-            return content_text(without_injected(fact.content))
+            return content_text(tuple(block for block in fact.content if not block.is_injected))
     return ""
 
 

@@ -43,7 +43,6 @@ from tools.processes import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
 from tools.text import printable
 from transcripts import (
-    Answer,
     Block,
     ChannelBlock,
     Exchange,
@@ -264,7 +263,8 @@ class NestedRun(Struct):
 
     def _result(self, turns: int, error: str) -> SpawnResult:
         agent = self.call.agent
-        seqs, whole = _last_answer(self.session.folded.facts, self.since)
+        answer = newest_answer(self.session.folded.facts, self.since)
+        whole = _without_controls(answer.text)
         shown = shortened_report(whole, self.call.services.counter)
         left = ", ".join(f"{job.id} ({' '.join(job.line.split())[:80]})" for job in self.commands)
         return SpawnResult(
@@ -273,7 +273,7 @@ class NestedRun(Struct):
             turns=turns,
             error=error,
             label=agent.label,
-            recall=_ids(self.session.sid, seqs) if shown != whole else "",
+            recall=_ids(self.session.sid, answer.seqs) if shown != whole else "",
             dollars=agent.dollars,
             tokens=agent.tokens,
             stops=agent.stops,
@@ -324,14 +324,19 @@ def undelivered_reports(
             continue
         since = int(about.get("since") or 0)
         sid = str(about.get("session"))
-        seqs, whole = _last_answer(facts, since)
+        answer = newest_answer(facts, since)
+        whole = _without_controls(answer.text)
         text = shortened_report(whole, counter)
         is_whole = text == whole
         if not _has_reported(facts, since):
             last = " Its last message:" if text else ""
             text = f"(no report: it ended before it could report.{last})\n{text}"
             tell(f"{label} ({about.get('task')}) ended before it could report, in an earlier run")
-        source = f"its session is {sid}" if is_whole else f"truncated: recall {_ids(sid, seqs)} for all of it"
+        source = (
+            f"its session is {sid}"
+            if is_whole
+            else f"truncated: recall {_ids(sid, answer.seqs)} for all of it"
+        )
         text = f"{text.rstrip()}\n[it ended in an earlier run of makeroom; {source}]"
         report = late_report(label, str(about.get("task")), text)
         reports.append(UndeliveredReport(label, began, report))
@@ -349,20 +354,16 @@ def _ids(sid: str, seqs: Iterable[int]) -> str:
     return " and ".join(f"{sid}/r{seq}" for seq in seqs)
 
 
+def _without_controls(answer: str) -> str:
+    """Return an answer as the calling model reads it: without terminal control sequences."""
+    return printable(answer).strip()
+
+
 def _late_reports(session: Session) -> list[str]:
     """Return makeroom's additions to prompts and results, among them the reports of background agents."""
     facts = (fact for fact in session.folded.facts if isinstance(fact, User | Result))
     contents = (fact.blocks if isinstance(fact, User) else fact.content for fact in facts)
     return [text for each in contents for block in each if (text := block.injected_text) is not None]
-
-
-def _last_answer(facts: Sequence[Fact], since: int) -> Answer:
-    """Return the newest answer after fact `since`; an empty one if there is none.
-
-    Terminal control sequences are removed, as from everything that the calling model reads.
-    """
-    answer = newest_answer(facts, since)
-    return answer._replace(text=printable(answer.text).strip())
 
 
 def shortened_report(text: str, counter: TokenCounter) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import field
 
-from compact import EnvironmentHeading, block_texts
+from compact import EnvironmentHeading
 from tools.processes import Inbox
 from transcripts import (
     Block,
@@ -17,7 +17,6 @@ from transcripts import (
     Prompt,
     Result,
     TextBlock,
-    injected,
     replace_surrogates,
 )
 from transcripts.patterns import lazy_pattern
@@ -73,10 +72,11 @@ def _forget_sent(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> Non
     A fork or a kill may have ended the transcript before the note about that.
     """
     for entry in folded.entries:
-        texts = set(block_texts(entry.fact.blocks)) if isinstance(entry, Prompt) else ()
+        blocks = entry.fact.blocks if isinstance(entry, Prompt) else ()
+        texts = {block.text for block in blocks if isinstance(block, TextBlock)}
+        texts |= {block.injected_text or "" for block in blocks}  # without the tags of old sessions
         for note in notes if texts else ():
-            text = str(note.about["text"])
-            if note.seq < entry.seq and (text in texts or injected(text) in texts):
+            if note.seq < entry.seq and str(note.about["text"]) in texts:
                 inbox.count_as_told(str(note.about["key"]), entry.seq)
 
 

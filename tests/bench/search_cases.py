@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from transcripts.facts import Fact, Reply, Result, User
-from transcripts.messages import ToolUseBlock, without_injected
+from transcripts.messages import ToolUseBlock
 from transcripts.render_text import content_text, fact_text
 
 MIN_LINE_CHARS = 12  # of a line by which a text is recognised
@@ -41,7 +41,7 @@ def cases_of(facts: list[Fact]) -> Iterator[SearchCase]:
             if sources := _holding(old, texts, fact.of):
                 yield SearchCase(old, fact.of, sources, "failed edit")
         elif isinstance(fact, User) and fact.source == "user":
-            prompt = content_text(without_injected(fact.blocks))
+            prompt = content_text(tuple(block for block in fact.blocks if not block.is_injected))
             if len(prompt) < 2_000 and (sources := _referred(prompt, texts, fact.seq)):
                 yield SearchCase(prompt, fact.seq, sources, "prompt")
 
