@@ -1,10 +1,7 @@
 """The questions of a running call to the user: those of its tool, and those about blocked accesses."""
 
-# ruff: noqa: PTH110, PTH112 - unlike os.path, a Path raises errors
-
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -16,17 +13,7 @@ from agent.errors import AgentError
 from agent.events import Emit, Notice
 from agent.permissions import REACHING, Rule, barring_rule, opening_rule, outside_warning, parse_rules
 from agent.ports import Allow, Deny, PermissionQuestion
-from tools.guarded import steers_git, worktree_places
-from tools.sandbox import (
-    BlockedAccess,
-    SandboxProfile,
-    UnblockDecision,
-    host_name,
-    hosts_with,
-    is_mirror,
-    local_port,
-    short_path,
-)
+from tools.sandbox import BlockedAccess, Passage, UnblockDecision, local_port, passage_for
 from tools.user_questions import Preview, UserAnswer
 
 from .call_permission import ParsedCall, follow_update, grant_always, preview_of, remark_note
@@ -34,29 +21,6 @@ from .context import TurnContext
 
 WHY = "The command already ran partially; approving runs it again."
 WAITING = "The command is running, and its connection is waiting for your answer."
-
-
-class Passage(Struct, frozen=True):
-    """An access that the sandbox can allow: to "write" or "read" the path `target`, or to "reach" that host.
-
-    `parts` limits it to these paths in the target. If it is a host, they are others that are allowed with it.
-    """
-
-    action: str
-    target: str
-    parts: tuple[str, ...] = ()
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The hosts to reach; () for a path."""
-        return (self.target, *self.parts) if self.action == "reach" else ()
-
-    def shown(self, folder: str) -> str:
-        """Describe the access in a few words, for a user who works in the project `folder`."""
-        if self.hosts:
-            return f"reach {' and '.join(self.hosts)}"
-        parts = ", ".join(part.removeprefix(f"{self.target}/") for part in self.parts)
-        return f"{self.action} {short_path(self.target, folder)}{f' ({parts})' if parts else ''}"
 
 
 class CallQuestions(Struct):
@@ -162,15 +126,13 @@ class CallQuestions(Struct):
         asks_each_time = (
             passage is not None and barring_rule(rules, passage.action, passage.target) is not None
         )
-        is_odd = refusal.address and not is_mirror(refusal.target, refusal.address)
-        if asks_each_time or is_odd:
+        if asks_each_time or refusal.has_private_address:
             passage = None  # a rule for a host allows only its public addresses, and those of a mirror
-        if passage is not None and refusal.waiting:
-            others = (
-                host for host in hosts_with(passage.target) if barring_rule(rules, "reach", host) is None
-            )
-            passage = replace(passage, parts=tuple(others))
-            refusal = replace(refusal, others=passage.parts)
+        if passage is not None and passage.hosts:
+            others = passage.parts if refusal.waiting else ()
+            others = tuple(host for host in others if barring_rule(rules, "reach", host) is None)
+            passage = replace(passage, parts=others)
+            refusal = replace(refusal, others=others)
         folder = str(self.context.tool_context.folder)
         host = passage.target if passage is not None and passage.hosts else ""
         port = host if local_port(host) else ""
@@ -225,45 +187,3 @@ class CallQuestions(Struct):
     def _keep(self, *rules: Rule) -> None:
         for rule in rules:
             grant_always(self.context, self.emit, rule, self.call.access[0].cwd)
-
-
-def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> Passage | None:
-    """Return the access that would have to be allowed; None if that would allow too much.
-
-    To write a file, its directory is needed; for a commit in a worktree, the parts of the repository that
-    commits write. A home directory, directories directly below the root, our transcripts and files that grant
-    rights later are never allowed.
-    """
-    target = Path(refusal.target)
-    if refusal.action == "reach":
-        # No proxy connects them, so allowing a host does not help.
-        return None if refusal.program in ("ssh", "scp", "sftp", "rsync") else _way_to_host(refusal.target)
-    if any(target.is_relative_to(place) for place in (*profile.records, *profile.read_only)):
-        return None
-    if refusal.action == "read":
-        place = next((place for place in profile.hidden if target.is_relative_to(place)), None)
-        return None if place is None or _is_too_much(place, home) else Passage("read", str(place))
-    if steers_git(str(target)):
-        return None
-    parts = worktree_places(str(profile.folder))
-    if any(target.is_relative_to(part) for part in parts):
-        shared = str(Path(parts[0]).parent)
-        return (
-            None if _is_too_much(Path(shared), home) else Passage("write", target=shared, parts=tuple(parts))
-        )
-    there = next(place for place in (target, *target.parents) if os.path.exists(place))
-    folder = there if os.path.isdir(there) else there.parent
-    place = there if _is_too_much(folder, home) else folder
-    return None if _is_too_much(place, home) else Passage("write", str(place))
-
-
-def _way_to_host(host: str) -> Passage | None:
-    if local_port(host):
-        return Passage("reach", host)
-    with suppress(ValueError):
-        return Passage("reach", host_name(host))
-    return None  # not a host name, or an IP address
-
-
-def _is_too_much(place: Path, home: Path) -> bool:
-    return len(place.parts) <= 2 or home.is_relative_to(place)

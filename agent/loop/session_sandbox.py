@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,10 +24,10 @@ from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
 from tools.guarded import MAX_MATCHING, search_of_project
 from tools.processes import command_runner
-from tools.sandbox import KindMemory, SandboxKind, SandboxLevel, SandboxProfile, SupervisorLost, local_port
+from tools.sandbox import KindMemory, SandboxKind, SandboxLevel, SandboxProfile, SupervisorLost
 
 if TYPE_CHECKING:
-    from tools.sandbox import LocalPorts, NetworkProxy
+    from tools.sandbox import SandboxNetwork
 
 LEVEL_NAMES: Mapping[SandboxLevel, str] = {
     "namespaces": "namespaces",
@@ -64,9 +62,7 @@ class SessionSandbox(Struct):
     _barred: BarredPaths | None = None  # of the last profile
     _files: list[tuple[int, int, int]] = field(default_factory=list)
     _held: list[int] = field(default_factory=list)  # descriptors of the writable directories
-    _proxy: NetworkProxy | None = None
-    _ports: LocalPorts | None = None
-    _proxy_folder: Path | None = None
+    _network: SandboxNetwork | None = None
 
     @property
     def line(self) -> str:
@@ -141,6 +137,7 @@ class SessionSandbox(Struct):
         barred = self._find_barred()
         self._barred = barred
         hidden = (*(place for place in base.hidden if place not in read), *barred.unreadable)
+        proxy = self._network.proxy if self._network is not None else None
         return replace(
             base,
             writable=() if planning else base.writable,
@@ -149,8 +146,8 @@ class SessionSandbox(Struct):
             held=tuple(barred.held),
             hidden=tuple(dict.fromkeys(hidden)),
             project_writable=chosen.project == "writable" and not planning,
-            proxy=self._proxy.path if self._proxy is not None else None,
-            ports=self._ports.sockets if self._ports is not None else (),
+            proxy=proxy.path if proxy is not None else None,
+            ports=self._network.port_sockets if self._network is not None else (),
         )
 
     async def first_profile(self) -> SandboxProfile:
@@ -213,16 +210,11 @@ class SessionSandbox(Struct):
         return sandbox.sandbox_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
 
     async def close(self) -> None:
-        """End the network proxy, and close the descriptors of writable directories."""
+        """End the network of commands, and close the descriptors of writable directories."""
         self._hold([])
-        if self._proxy is not None:
-            await self._proxy.close()
-            self._proxy = None
-        if self._ports is not None:
-            await self._ports.close()
-            self._ports = None
-        if self._proxy_folder is not None:
-            shutil.rmtree(self._proxy_folder, ignore_errors=True)
+        if self._network is not None:
+            await self._network.close()
+            self._network = None
 
     def _hold(self, descriptors: list[int]) -> None:
         for descriptor in self._held:
@@ -287,39 +279,20 @@ class SessionSandbox(Struct):
         return KindMemory(path, version=__version__, environ=self.tools.environ)
 
     async def _open_network(self) -> bool:
-        """Start the proxy to the allowed hosts, without which commands have no network.
+        """Let commands reach the allowed hosts and ports; they have no other network.
 
-        Returns whether this call started it.
+        Returns whether the profile changes.
         """
-        starting = self._proxy_folder is None
-        if starting:
-            start_proxy = await asyncio.to_thread(lambda: sandbox.start_proxy)  # 10 ms
-            self._proxy_folder = Path(tempfile.mkdtemp(prefix="makeroom-net-"))
-            with suppress(OSError):
-                self._proxy = await start_proxy(self._proxy_folder / "proxy", environ=self.tools.environ)
-                runner = command_runner(self.tools)
-                runner.refused_hosts = self._proxy.refused_since
-                runner.unreached_hosts = self._proxy.unreached_since
-                self._proxy.use_asker(runner.may_reach)
-        if self._proxy is None:
-            return False
-        hosts = reachable_hosts(self.permissions.rules)
-        self._proxy.use_hosts(hosts)
-        return await self._open_ports(filter(None, map(local_port, hosts))) or starting
-
-    async def _open_ports(self, ports: Iterable[int]) -> bool:
-        """Let commands reach ports of this machine. Returns whether they could reach others before."""
-        wanted = tuple(ports)
-        if self._ports is None:
-            if not wanted or self._proxy_folder is None:
-                return False
-            from tools.sandbox import LocalPorts  # saves other sessions 10 ms
-
-            self._ports = LocalPorts(self._proxy_folder / "ports")
-        before = self._ports.sockets
-        with suppress(OSError):  # as without the proxy: the command reports that it cannot connect
-            await self._ports.use(wanted)
-        return self._ports.sockets != before
+        if self._network is None:
+            make_network = await asyncio.to_thread(lambda: sandbox.SandboxNetwork)  # 10 ms
+            self._network = make_network(self.tools.environ)
+        is_changed = await self._network.use(reachable_hosts(self.permissions.rules))
+        if (proxy := self._network.proxy) is not None:
+            runner = command_runner(self.tools)
+            runner.refused_hosts = proxy.refused_since
+            runner.unreached_hosts = proxy.unreached_since
+            proxy.use_asker(runner.may_reach)
+        return is_changed
 
     def _place(self, text: str) -> Path:
         """Return the real path of a directory in the settings."""

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from .blocked_access import *
     from .command_socket import *
     from .guards.project_guard import *
+    from .passage import *
     from .profile import *
     from .project_profile import *
     from .proxy.host_connection import *
     from .proxy.hosts import *
-    from .proxy.local_ports import *
-    from .proxy.server import *
+    from .proxy.network import *
     from .published_ports import *
     from .remembered_kind import *
     from .supervisor_client import *
@@ -30,14 +30,14 @@ __getattr__ = lazy_door(
         "blocked_access": "BlockedAccess UnblockDecision short_path",
         "command_socket": "CommandHandle LeftProcess SupervisorLost",
         "guards.project_guard": "ProjectGuard project_guard",
+        "passage": "Passage passage_for",
         "profile": "SandboxLevel SandboxProfile SandboxSetting",
         "project_profile": "sandbox_profile",
         "proxy.host_connection": (
             "HostConnection HostNotPublic HostUnreachable connect_to_host is_public_address"
         ),
-        "proxy.hosts": "host_name hosts_with is_mirror local_port",
-        "proxy.local_ports": "LocalPorts",
-        "proxy.server": "NetworkProxy start_proxy",
+        "proxy.hosts": "host_name is_mirror local_port",
+        "proxy.network": "SandboxNetwork",
         "published_ports": "PublishedPorts",
         "remembered_kind": "KindMemory SandboxKind",
         "supervisor_client": "Supervisor start_supervisor",

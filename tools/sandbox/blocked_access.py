@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .proxy.hosts import is_mirror
+
 BLOCKED_MARK = "blocked"  # begins each line about a blocked access
 # The user's decision: rerun once outside the sandbox; always allow the path or host in this project, and
 # rerun; deny.
@@ -59,6 +61,11 @@ class BlockedAccess(Struct, frozen=True, eq=False):
 
     def __hash__(self) -> int:
         return hash(self._refused)
+
+    @property
+    def has_private_address(self) -> bool:
+        """Return whether the host has a private address that is not a company's mirror of a package index."""
+        return bool(self.address) and not is_mirror(self.target, self.address)
 
     @property
     def _refused(self) -> tuple[str, ...]:

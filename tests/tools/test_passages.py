@@ -5,9 +5,8 @@ from typing import Literal
 
 import pytest
 
-from agent.loop.call_questions import Passage, passage_for
 from tests.tables import each_row
-from tools.sandbox import BlockedAccess, SandboxProfile
+from tools.sandbox import BlockedAccess, Passage, SandboxProfile, passage_for
 
 HOME = Path("/nowhere/users/me")
 
@@ -86,6 +85,7 @@ def test_files_that_control_git_are_never_offered(place: Path) -> None:
     [
         ("Files.Example", "curl", Passage("reach", "files.example")),
         ("files.example", "", Passage("reach", "files.example")),
+        ("pypi.org", "pip", Passage("reach", "pypi.org", ("files.pythonhosted.org",))),
         ("localhost:8080", "curl", Passage("reach", "localhost:8080")),
         ("localhost:80", "curl", None),
         ("10.0.0.1", "curl", None),
