@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tools.access import file_access
 from tools.base import Access, ToolContext, ToolError
 from tools.file_errors import os_errors_explained
-from tools.files import FILE_TIMEOUT_S, FileError, in_thread, one_line_path, resolve_path
+from tools.files import FileError, in_thread, one_line_path, resolve_path
 from tools.line_window import MAX_WINDOW_LINES
 from tools.path_suggestions import suggestions
 from tools.read import folder_names, read_page
@@ -94,13 +94,18 @@ def _mention(written: str) -> Mention:
     return Mention(written[: lines.start()], (first, max(first, int(lines[2] or first))))
 
 
-async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLimits) -> list[Attachment]:
-    """Attach the mentioned files, each once, in order, followed by a line about those that do not exist."""
+async def attach_mentioned(text: str, context: ToolContext, limits: AttachLimits) -> list[Attachment]:
+    """Attach the files that a text mentions, each once, in order.
+
+    A line follows about those that do not exist.
+    """
+    if "@" not in text:
+        return []
     made: list[Attachment] = []
     absent: list[str] = []
     located: set[tuple[str, tuple[int, int] | None]] = set()  # without punctuation after a mention
     left = limits.tokens
-    for mention in mentions:
+    for mention in find_mentions(text):
         try:
             path = _located(mention.path, context)
             if path is None:
@@ -132,7 +137,7 @@ async def _about_absent(names: Sequence[str], context: ToolContext) -> str:
     listed = f"{', '.join(f'@{name}' for name in shown)} and {last}" if shown else last
 
     try:
-        near = await in_thread(FILE_TIMEOUT_S, lambda gone: _nearest(names[:MAX_NAMED_ABSENT], context, gone))
+        near = await in_thread(lambda gone: _nearest(names[:MAX_NAMED_ABSENT], context, gone))
     except FileError:  # the disk does not respond; the line is shown without suggestions
         near = []
     suggestion = f"; did you mean {' or '.join(f'@{one_line_path(name)}' for name in near)}?" if near else ""
@@ -179,7 +184,7 @@ async def _attached(mention: Mention, path: str, context: ToolContext, limits: A
         return Attachment(_not_attached(name, why), trouble=True)
     with os_errors_explained(path, context.folder):
         if Path(path).is_dir():
-            names, count = await in_thread(FILE_TIMEOUT_S, lambda gone: folder_names(path, 500))
+            names, count = await in_thread(lambda gone: folder_names(path, 500))
             return _folder(name, names, count)
         return await _file(mention, path, name, limits)
 
@@ -199,7 +204,7 @@ async def _file(mention: Mention, path: str, name: str, limits: AttachLimits) ->
     count = min(last - first + 1, MAX_WINDOW_LINES)
     while True:
         wanted = (first, count) if mention.lines or count < MAX_WINDOW_LINES else None
-        page = await in_thread(FILE_TIMEOUT_S, _reader(path, wanted))
+        page = await in_thread(_reader(path, wanted))
         text = content_text(page.content)
         note = page.human.note
         if isinstance(page.content[0], ImageBlock):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from agent.events import Emit, Notice, TurnFinished
-from agent.loop import NO_ADDITIONS, ActiveSession, PromptAdditions, TurnContext, post_memory_below
+from agent.loop import ActiveSession, PromptAdditions, TurnContext, post_memory_below
 from agent.permissions import PermissionRules, judge_call
 from tools.base import Access, ToolError
 from tools.files import is_inside
-from tools.mentions import AttachLimits, attach, find_mentions
+from tools.mentions import AttachLimits, attach_mentioned
 from transcripts import ChannelBlock, DataTag, TextBlock, quoted
 
 from .pasted_images import IMAGES_FOLDER
@@ -73,14 +73,11 @@ async def _with_servers(
 
 async def mentioned_files(context: TurnContext, text: str, headless: bool, emit: Emit) -> PromptAdditions:
     """Read the files that a text mentions; emits a notice for each."""
-    mentions = find_mentions(text) if "@" in text else ()
-    if not mentions:
-        return NO_ADDITIONS
     state = context.compaction
     clipboard = context.tool_context.journals.parent / IMAGES_FOLDER
     refusal = partial(_refusal, context.permissions.rules, headless, str(clipboard))
     limits = AttachLimits(refusal, count=state.counter.text, tokens=state.window.size // 2)
-    made = await attach(mentions, context.tool_context, limits)
+    made = await attach_mentioned(text, context.tool_context, limits)
     for one in made:
         emit(Notice(one.message, "warning" if one.trouble else "info"))
     return PromptAdditions(

@@ -19,7 +19,7 @@ from tools.mentions import (
     AttachLimits,
     Attachment,
     Mention,
-    attach,
+    attach_mentioned,
     find_mentions,
 )
 from transcripts.messages import ImageBlock, TextBlock
@@ -43,7 +43,7 @@ LIMITS = AttachLimits(lambda access: "", lambda text: len(text) // 4, 100_000)
 
 
 def attached(text: str, context: ToolContext, limits: AttachLimits = LIMITS) -> list[Attachment]:
-    return asyncio.run(attach(find_mentions(text), context, limits))
+    return asyncio.run(attach_mentioned(text, context, limits))
 
 
 def text_of(one: Attachment) -> str:
