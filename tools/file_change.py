@@ -14,7 +14,6 @@ from msgspec import Struct
 from tools.base import Tool, ToolAdvice, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from tools.file_errors import os_errors_explained
 from tools.files import (
-    FILE_TIMEOUT_S,
     FileChanged,
     FileContent,
     SeenFile,
@@ -200,7 +199,7 @@ async def _apply(
     async with lock:
         for _ in range(20):  # another program may change the file each time
             with os_errors_explained(path, call.context.folder):
-                change = await in_thread(FILE_TIMEOUT_S, lambda abandoned: plan())
+                change = await in_thread(lambda abandoned: plan())
             if not arguments.is_approved(change.old.sha256 if change.old else ""):
                 raise ToolError(
                     f"{STALE_FILE}\nIt changed while the user was asked for approval; nothing was written."
@@ -227,7 +226,7 @@ async def _written(change: PlannedChange, call: ToolCall, path: str) -> str:
         )
 
     with os_errors_explained(path, call.context.folder):
-        return await in_thread(FILE_TIMEOUT_S, write)
+        return await in_thread(write)
 
 
 def _diff(change: PlannedChange, path: str, context: ToolContext) -> UnifiedDiff:

@@ -20,7 +20,6 @@ from msgspec import Meta, Struct
 
 from tools.file_errors import os_errors_explained
 from tools.files import (
-    FILE_TIMEOUT_S,
     FileError,
     canonical_path,
     in_thread,
@@ -110,7 +109,7 @@ async def list_files(
     Below a path that is itself protected, and that the user approved, nothing is left out. With
     `link_folders`, broken links are listed too, and links to files below these that need no approval.
     """
-    single = await in_thread(FILE_TIMEOUT_S, lambda abandoned: _single_file(root))
+    single = await in_thread(lambda abandoned: _single_file(root))
     if single is not None:
         return single
     fits = glob_matcher(glob) if glob else None
@@ -131,7 +130,7 @@ async def list_files(
         )
 
     names = listing.names if fits is None else await asyncio.to_thread(list, filter(fits, listing.names))
-    return await in_thread(FILE_TIMEOUT_S, lambda abandoned: look([name for name in names if readable(name)]))
+    return await in_thread(lambda abandoned: look([name for name in names if readable(name)]))
 
 
 def _single_file(root: str) -> FileList | None:

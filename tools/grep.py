@@ -10,7 +10,7 @@ from msgspec import Meta, field
 from msgspec.structs import replace
 
 from tools.file_errors import os_errors_explained
-from tools.files import FILE_TIMEOUT_S, in_thread, one_line_path
+from tools.files import in_thread, one_line_path
 from tools.parameters import UNADVERTISED
 from tools.search import (
     SEARCH_LIMIT_S,
@@ -130,7 +130,7 @@ async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEAR
     notes: Sequence[str] = ()
     with os_errors_explained(root, context.folder):
         if arguments.glob is None and await in_thread(
-            FILE_TIMEOUT_S, lambda abandoned: Path(root).is_dir() and can_search_folders(context, root)
+            lambda abandoned: Path(root).is_dir() and can_search_folders(context, root)
         ):
             output = await search_folder(context, request, limit_s)
         if output.message:

@@ -125,7 +125,7 @@ async def read_file(
     with os_errors_explained(path, context.folder):
         most = min(context.page_bytes(), MAX_WINDOW_BYTES)
         result = await in_thread(
-            timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned, most, seen)
+            lambda abandoned: read_page(path, wanted, shown, abandoned, most, seen), timeout_s
         )
     if (arguments.offset or arguments.limit) and isinstance(result.content[0], ImageBlock):
         note = TextBlock("[an image has no lines: offset and limit were ignored]")
@@ -255,7 +255,7 @@ def _range(window: LineWindow) -> str:
 def _image_page(path: str, data: bytes, kind: str) -> ToolResult:
     name = one_line_path(path)
     try:
-        image, size = load_image(data, kind)
+        image, size = load_image(data)
     except BadImage as error:
         text = f"[{name} is not shown: it starts like {kind}, but {error}]"
         return text_result(text, human=Display(note="broken image"), about={"path": path})

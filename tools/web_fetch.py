@@ -65,7 +65,7 @@ async def fetch_page(arguments: FetchArguments, call: ToolCall) -> ToolResult:
     try:
         document = await fetch_document(address, context.environ, readable_bytes)
         if document.kind == PDF:
-            return await in_thread(30.0, partial(_pages, document, call))  # a page takes about 10 ms
+            return await in_thread(partial(_pages, document, call), 30.0)  # a page takes about 10 ms
         text = await document_text(context, document)
     except WebError as error:
         problem, _, remedy = str(error).partition("\n")

@@ -85,7 +85,7 @@ async def _needed(session: Session, state: CompactionState, touch: FileTouch) ->
     if not needed.texts:
         return None
     with suppress(FileError):
-        present = await in_thread(LOOK_TIMEOUT_S, lambda gone: _load(needed.paths, gone))
+        present = await in_thread(lambda gone: _load(needed.paths, gone), LOOK_TIMEOUT_S)
         return replace(needed, present=present)
     return None
 

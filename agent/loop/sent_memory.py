@@ -38,7 +38,7 @@ async def post_memory_below(
         look = partial(
             memory_below, tools.folder, known=tuple(system), may_read=partial(tools.may_read, "read")
         )
-        found = await in_thread(LOOK_TIMEOUT_S, lambda gone: dict(chain.from_iterable(map(look, paths))))
+        found = await in_thread(lambda gone: dict(chain.from_iterable(map(look, paths))), LOOK_TIMEOUT_S)
     if not found:
         return
     blocks = (part.block for message in session.folded.view for part in message.parts)

@@ -21,7 +21,7 @@ from agent.session import command_text
 from agent.version import __version__
 from tools import sandbox
 from tools.base import ToolContext
-from tools.files import FILE_TIMEOUT_S, FileError, in_thread
+from tools.files import FileError, in_thread
 from tools.guarded import MAX_MATCHING, search_of_project
 from tools.processes import command_runner
 from tools.sandbox import KindMemory, SandboxKind, SandboxLevel, SandboxProfile, SupervisorLost
@@ -162,7 +162,7 @@ class SessionSandbox(Struct):
 
     async def _current(self) -> SandboxProfile:
         """Return the profile for the present settings and files, and hold these files. Raises FileError."""
-        profile, held, self._files = await in_thread(FILE_TIMEOUT_S, lambda _: self._inspect())
+        profile, held, self._files = await in_thread(lambda _: self._inspect())
         self._hold(held)
         return profile
 

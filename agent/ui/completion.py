@@ -122,10 +122,10 @@ class FileIndex:
         end = self._monotonic() + 3.0  # after which it ends with the files found so far
         try:
             self._names = await in_thread(
-                LISTING_TIMEOUT_S,
                 lambda unwanted: list_project(
                     self.folder, lambda: unwanted.is_set() or self._monotonic() > end
                 ),
+                LISTING_TIMEOUT_S,
             )
         except FileError as error:  # a dead mount: keep the names known so far
             log.info("no list of files: %s", error)

@@ -112,7 +112,7 @@ def test_work_that_hangs_is_given_up_and_the_session_lives(files: FileSession):
 
     async def session() -> int:
         turns = 0
-        waiting = asyncio.ensure_future(in_thread(0.3, hang))
+        waiting = asyncio.ensure_future(in_thread(hang, 0.3))
         while not waiting.done():
             turns += 1
             await asyncio.sleep(0)
@@ -133,9 +133,9 @@ def test_work_that_computes_is_not_taken_for_a_file_system_that_is_silent():
             pass
         return "done"
 
-    assert asyncio.run(in_thread(0.5, compute)) == "done"
+    assert asyncio.run(in_thread(compute, 0.5)) == "done"
     with pytest.raises(FileError, match="the file system responds"):
-        asyncio.run(in_thread(0.05, lambda abandoned: compute(abandoned, 60.0)))
+        asyncio.run(in_thread(lambda abandoned: compute(abandoned, 60.0), 0.05))
 
 
 @needs_root

@@ -30,7 +30,7 @@ _HINT = "Install the extra (pip install 'makeroom[images]'), or scale the image 
 
 
 class BadImage(Exception):
-    """The bytes begin like an image but are not one that can be shown. The text is the reason."""
+    """The bytes are not an image that can be shown. The text is the reason."""
 
 
 def media_type(head: bytes) -> str | None:
@@ -40,8 +40,11 @@ def media_type(head: bytes) -> str | None:
     return next((kind for magic, kind in _MAGIC_BYTES.items() if head.startswith(magic)), None)
 
 
-def load_image(data: bytes, kind: str) -> tuple[ImageBlock, str]:
-    """Return the image, scaled if needed, and a note of its size, given its media type. Raises BadImage."""
+def load_image(data: bytes) -> tuple[ImageBlock, str]:
+    """Return the image, scaled if needed, and a note of its size. Raises BadImage."""
+    kind = media_type(data[:16])
+    if kind is None:
+        raise BadImage("not a PNG, JPEG, GIF or WebP image")
     if kind == "image/png":
         data = _without_broken_extras(data)
     try:

@@ -48,7 +48,7 @@ class FileContent(Struct, frozen=True):
     sha256: str
 
 
-async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:
+async def in_thread(work: Callable[[threading.Event], T], timeout_s: float = FILE_TIMEOUT_S) -> T:
     """Run the work as `in_daemon_thread` does, but raise FileError if it takes too long."""
     try:
         return await in_daemon_thread(timeout_s, work)

@@ -22,7 +22,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tools.files import FILE_TIMEOUT_S, MAX_WHOLE_BYTES, FileError, in_thread, is_inside, load_file
+from tools.files import MAX_WHOLE_BYTES, FileError, in_thread, is_inside, load_file
 from tools.processes import CommandContext, command_runner, filter_environment
 from tools.sandbox import SupervisorLost
 from transcripts import RECORD_FOLDERS
@@ -154,7 +154,7 @@ async def search_files(
     """Search the files of a list, in Python if ripgrep rejects the pattern. Raises FileError."""
     assert request.names is not None
     states = await _known_files(request.folder, request.names)
-    skipped = await in_thread(FILE_TIMEOUT_S, lambda abandoned: _large_binaries(request.folder, states))
+    skipped = await in_thread(lambda abandoned: _large_binaries(request.folder, states))
     names = [name for name in states if name not in skipped]
     if not names:
         return SearchOutput(skipped=skipped, searched=0)
@@ -188,7 +188,7 @@ async def search_files(
 
 
 async def _known_files(folder: str, names: Sequence[str]) -> Mapping[str, os.stat_result]:
-    return await in_thread(FILE_TIMEOUT_S, lambda abandoned: file_states(folder, names)) if names else {}
+    return await in_thread(lambda abandoned: file_states(folder, names)) if names else {}
 
 
 def _large_binaries(folder: str, states: Mapping[str, os.stat_result]) -> list[str]:

@@ -13,7 +13,7 @@ from time import monotonic
 
 from msgspec import Struct
 
-from tools.files import FILE_TIMEOUT_S, in_thread
+from tools.files import in_thread
 from tools.processes import CommandContext
 
 from .checkout import Checkout
@@ -67,7 +67,7 @@ async def _list_tree(context: CommandContext, folder: str, until: float) -> _Tre
     try:
         found = await list_with_git(context, folder, max(until - monotonic(), 0.1))
     except GitFailed:
-        files, complete = await in_thread(FILE_TIMEOUT_S, lambda abandoned: _walk(folder, abandoned))
+        files, complete = await in_thread(lambda abandoned: _walk(folder, abandoned))
         return _Tree(files, complete=complete)
     return _Tree(found.files, found.nested)
 
@@ -82,7 +82,7 @@ async def is_ignored(context: CommandContext, folder: str) -> bool:
     try:
         return await is_ignored_by_git(context, folder, _LIST_LIMIT_S)
     except GitFailed:
-        return await in_thread(FILE_TIMEOUT_S, lambda abandoned: is_left_out(Path(folder)))
+        return await in_thread(lambda abandoned: is_left_out(Path(folder)))
 
 
 async def hidden_by_patterns(context: CommandContext, folder: str) -> Sequence[str]:

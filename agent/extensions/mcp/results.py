@@ -173,7 +173,7 @@ def _extension(kind: str) -> str:
 def _image(raw: bytes) -> Block:
     """Return a valid image for a request, or the reason why it is not: an invalid one fails requests."""
     try:
-        block, _ = load_image(raw, media_type(raw[:16]) or "image/png")
+        block, _ = load_image(raw)
     except BadImage as error:
         return TextBlock(f"[image omitted: {error}]")
     return block

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from tools.files import FILE_TIMEOUT_S, FOLDER_FLAGS, FileError, closing, in_thread, one_line_path, safe_open
+from tools.files import FOLDER_FLAGS, FileError, closing, in_thread, one_line_path, safe_open
 from tools.guarded import named_by_git
 from tools.sandbox.blocked_access import short_path
 from transcripts import RECORDS_FOLDER
@@ -104,9 +104,7 @@ class ProjectGuard(Struct):
             async with self._looking:
                 if self._running or self._backups:
                     return
-                await in_thread(
-                    FILE_TIMEOUT_S, lambda _: self._keep_repositories((), (), first=True, beforehand=True)
-                )
+                await in_thread(lambda _: self._keep_repositories((), (), first=True, beforehand=True))
             await self._link_more()
 
     async def begin(self, written: Sequence[Path] = (), held: Sequence[Path] = ()) -> None:
@@ -140,7 +138,7 @@ class ProjectGuard(Struct):
 
             if first:
                 self._reported.clear()
-            self._before = await in_thread(FILE_TIMEOUT_S, lambda _: look())
+            self._before = await in_thread(lambda _: look())
             self._since = self._since or time.time()
             self._running += 1
             is_linking = self._linking is not None and not self._linking.done()
@@ -200,7 +198,7 @@ class ProjectGuard(Struct):
             more = True
             while more:
                 async with self._looking:
-                    more = await in_thread(FILE_TIMEOUT_S, lambda _: link())
+                    more = await in_thread(lambda _: link())
 
     async def end(self) -> None:
         """Check the state when a sandboxed command is over, or could not be started."""
@@ -238,7 +236,7 @@ class ProjectGuard(Struct):
                     restored = (backup.restore(may_prune=may_prune) for backup in self._backups.values())
                     return [*self._ways.move_back(), *chain.from_iterable(chain(restored, found))]
 
-                self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
+                self.reports += await in_thread(lambda _: look())
 
     def _look_at(self, place: _Place, before: GuardedState) -> list[str]:
         if self.restores:
@@ -263,7 +261,7 @@ class ProjectGuard(Struct):
             self._was_repository = os.path.lexists(self.folder / ".git")
             return [*planted, *report_changed_links(self.folder, since, self._reported_links)]
 
-        return await in_thread(FILE_TIMEOUT_S, lambda _: look())
+        return await in_thread(lambda _: look())
 
     async def close(self) -> None:
         """Drop the backups of repositories when all commands have ended."""
@@ -276,7 +274,7 @@ class ProjectGuard(Struct):
             self._ways.close()
 
         async with self._looking:
-            await in_thread(FILE_TIMEOUT_S, lambda _: drop())
+            await in_thread(lambda _: drop())
 
     def take_reports(self) -> list[str]:
         """Return the reports so far, and clear them."""

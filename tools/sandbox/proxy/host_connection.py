@@ -91,7 +91,7 @@ async def mirror_address(host: str, port: int, *, lookup: Resolver = resolve) ->
     if not is_package_index(host):
         return ""
     try:
-        addresses = await in_thread(10.0, lambda _: lookup(host, port))
+        addresses = await in_thread(lambda _: lookup(host, port))
     except (OSError, FileError, UnicodeError):
         return ""
     if any(map(is_public_address, addresses[:8])):
@@ -137,7 +137,7 @@ async def connect_to_host(
     """
     proxy = proxy_for(host, port, environ)
     try:
-        addresses = await in_thread(10.0, lambda _: lookup(host, port))
+        addresses = await in_thread(lambda _: lookup(host, port))
     except (OSError, FileError, UnicodeError) as error:
         if proxy is None:
             raise HostUnreachable(f"{host} cannot be resolved") from error
