@@ -80,7 +80,7 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     runner = command_runner(call.context)
     spool = spool_of(call, limits)
     began = asyncio.get_running_loop().time()
-    profile = runner.profile
+    profile = runner.profile if request.sandboxed else None
     questions = host_questions(call, request.sandboxed)
     request = replace(request, questions=questions)
     waited_s = questions.waited_s if questions is not None else float
@@ -95,13 +95,15 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     spool.flush()
     guarded = await runner.guard.settle()
     refusal = None
-    if request.sandboxed and profile is not None and end.why in ("", "timeout"):
+    if profile is not None and end.why in ("", "timeout"):
         refusal = runner.blocked_access(request, profile, spool, began, failed=bool(end.code))
     unreached = [f"[no connection: {why}; the host is allowed]" for why in runner.unreached_hosts(began)]
-    if profile is not None and request.sandboxed and end.why in ("", "timeout") and refusal is None:
+    if profile is not None and end.why in ("", "timeout") and refusal is None:
         why = runner.unnamed_refusal(request, profile, spool, failed=bool(end.code))
         unreached += [f"[{why}]"] if why else []
-    result = command_result(end, request.line, spool, context, limits)
+    result = command_result(
+        end, request.line, spool=spool, context=context, limits=limits, sandboxed=profile is not None
+    )
     result = _with_lines(result, [*guarded, *unreached])
     if refusal is None or (end.code and not end.why):
         denied = questions.denied(refusal.target) if questions is not None and refusal is not None else None

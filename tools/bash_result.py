@@ -52,9 +52,14 @@ _KEY_ADVICE: Mapping[str, str] = {
 
 
 def command_result(
-    end: CommandEnd, line: str, spool: Spool, context: CommandContext, limits: CommandLimits
+    end: CommandEnd,
+    line: str,
+    spool: Spool,
+    context: CommandContext,
+    limits: CommandLimits,
+    sandboxed: bool,
 ) -> ToolResult:
-    """Return the result of a command that ran in the foreground."""
+    """Return the result of a command that ran in the foreground, in the sandbox or not."""
     spool.flush()
     text = _output_text(spool, context, line, growing=end.job is not None)
     notes = list(_end_notes(end, limits, spool))
@@ -64,7 +69,7 @@ def command_result(
         more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
         where = f"; its output continues in {stored.path}" if stored else ""
         notes.append(f"[still running in the background as job {end.job.id}: {named}{more}{where}]")
-    if advice := _advice(end, line, text, context):
+    if advice := _advice(end, line, text, context, sandboxed):
         notes.append(advice)
     if end.disk_used >= limits.disk_bytes:
         notes.append(f"[free disk space shrank by {end.disk_used / 1e9:.1f} GB during this command]")
@@ -208,7 +213,9 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
                 yield f"[took {end.took_s:.1f} s]"
 
 
-def _advice(end: CommandEnd, line: str, text: str, context: CommandContext) -> str | Advice | None:
+def _advice(
+    end: CommandEnd, line: str, text: str, context: CommandContext, sandboxed: bool
+) -> str | Advice | None:
     if end.prompted:
         advice = "the last line looks like a prompt, which no one can answer: use a non-interactive option"
         return f"[hint: {advice}]"
@@ -217,7 +224,7 @@ def _advice(end: CommandEnd, line: str, text: str, context: CommandContext) -> s
         instead = f"change files with {changing}; " if program == "editor" and changing else ""
         return Advice(program, f"{instead}{_KEY_ADVICE[program]}", fact="hint: ")
     may_hint = end.why == "timeout" or end.code != 0 or not text
-    return f"[hint: {found}]" if may_hint and (found := hint(line, text)) else None
+    return f"[hint: {found}]" if may_hint and (found := hint(line, text, sandboxed)) else None
 
 
 def _for_user(spool: Spool, context: CommandContext) -> Display:

@@ -112,3 +112,4 @@ def test_what_needs_a_terminal_is_for_the_user_in_another_one(output: str) -> No
 def test_what_cannot_work_in_the_sandbox_can_be_approved_by_itself(output: str) -> None:
     advice = hint("make release", output)
     assert advice is not None and "by itself, so that the user can approve running it outside" in advice
+    assert hint("make release", output, sandboxed=False) is None

@@ -55,6 +55,24 @@ _OUTPUT_HINTS = (
         "or start makeroom with MAKEROOM_NAMESPACE=off",
     ),
     (
+        r"could not read (?:Username|Password)|terminal prompts disabled|Host key verification failed"
+        r"|Permission denied \(publickey",
+        "git and ssh cannot prompt here: they need a stored credential, an SSH agent or a known host key, "
+        "which the user can set up in another terminal",
+    ),
+    (
+        r"\.(?:transcripts|task_outputs)\b.{0,20}: Device or resource busy",
+        "the files in that directory belong to makeroom, and commands cannot remove them; exclude them with "
+        "`git clean -e .transcripts -e .task_outputs`",
+    ),
+    (
+        r"Aborting commit due to empty commit message",
+        "no editor can be opened here: pass the message with `git commit -m` or `-F`",
+    ),
+)
+# The same for commands in the sandbox.
+_SANDBOX_HINTS = (
+    (
         r"sudo: The \"no new privileges\"",
         "sudo has no privileges in the sandbox: run the sudo command by itself, so that the user can approve "
         "running it outside",
@@ -70,25 +88,10 @@ _OUTPUT_HINTS = (
         "running it outside",
     ),
     (
-        r"could not read (?:Username|Password)|terminal prompts disabled|Host key verification failed"
-        r"|Permission denied \(publickey",
-        "git and ssh cannot prompt here: they need a stored credential, an SSH agent or a known host key, "
-        "which the user can set up in another terminal",
-    ),
-    (
-        r"\.(?:transcripts|task_outputs)\b.{0,20}: Device or resource busy",
-        "the files in that directory belong to makeroom, and commands cannot remove them; exclude them with "
-        "`git clean -e .transcripts -e .task_outputs`",
-    ),
-    (
         r"Invalid cross-device link|\bEXDEV\b",
         "some directories are mounts of their own in the sandbox, such as those that lead to hidden files: "
         "files cannot be renamed from one to another. Copy the file and remove the original (mv does that, "
         "git mv does not)",
-    ),
-    (
-        r"Aborting commit due to empty commit message",
-        "no editor can be opened here: pass the message with `git commit -m` or `-F`",
     ),
 )
 
@@ -149,11 +152,11 @@ def looks_like_prompt(text: str) -> bool:
     return bool(last.strip() and _PROMPT.search(last))
 
 
-def hint(line: str, output: str) -> str | None:
+def hint(line: str, output: str, sandboxed: bool = True) -> str | None:
     """Return the advice for a command that needed a user; None if nothing suggests that."""
     # After this notice ssh continues.
     output = output.replace("Pseudo-terminal will not be allocated because stdin is not a terminal.", "")
-    for pattern, advice in _OUTPUT_HINTS:
+    for pattern, advice in _OUTPUT_HINTS + _SANDBOX_HINTS if sandboxed else _OUTPUT_HINTS:
         if re.search(pattern, output, re.IGNORECASE):
             return advice
     if output.strip():
