@@ -307,6 +307,39 @@ def test_a_refused_connection_without_an_address_is_explained_by_the_servers_out
         assert unnamed_refusal(replace(failed, output="no such file")) == ""
 
 
+def test_a_socket_that_is_missing_outside_as_well_is_said_to_be(run: SandboxedRun) -> None:
+    """The client says that permission is denied, as if the permissions of the socket were the cause."""
+    folder = run.profile.hidden[0]
+    output = f'psql: error: connection to server on socket "{folder}/.s.PGSQL.5432" failed: Permission denied'
+    failed = replace(run, line="psql -c 'select 1'", output=output)
+    assert find_blocked_access(failed) is None
+    assert unnamed_refusal(failed) == (
+        f"{folder}/.s.PGSQL.5432 is hidden in the sandbox, but nothing is there outside either"
+    )
+    (folder / ".s.PGSQL.5432").touch()
+    assert unnamed_refusal(failed) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "output", "noted"),
+    [
+        ("lsof -ti :3000 | xargs -r kill", "", True),
+        ("ss -ltnp | grep :3000", "", True),
+        ("ps aux | grep '[n]ode'", "", True),
+        ("kill 4711", "bash: line 1: kill: (4711) - No such process", True),
+        ("tmux send-keys -t dev 'npm test' Enter", "no server running on /tmp/tmux-0/default", True),
+        ("lsof -i :3000", "node 12 me 20u IPv4 TCP *:3000 (LISTEN)", False),
+        ("grep lsof notes", "", False),
+    ],
+)
+def test_a_program_that_found_no_process_is_told_that_it_does_not_see_those_outside(
+    run: SandboxedRun, line: str, output: str, noted: bool
+) -> None:
+    ended = replace(run, line=line, output=output, failed=not line.startswith("lsof"))
+    assert unnamed_refusal(ended).startswith("commands see only the processes") == noted
+    assert unnamed_refusal(replace(ended, loopback=False)) == ""  # with Landlock they do
+
+
 def test_a_silent_client_in_a_pipeline_was_blocked_if_a_server_listens_outside(run: SandboxedRun) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

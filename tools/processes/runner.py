@@ -279,7 +279,7 @@ class CommandRunner:
     def unnamed_refusal(
         self, request: CommandRequest, profile: SandboxProfile, spool: Spool, *, failed: bool
     ) -> str:
-        """Return the reason why a command may have been refused a connection that it does not name."""
+        """Return the reason why a command may have been refused something that it does not name."""
         run = self._finished_run(request, profile, spool)
         return tools.sandbox.unnamed_refusal(replace(run, failed=failed))
 

@@ -25,7 +25,7 @@ from tools.guarded import git_folders
 from transcripts.patterns import lazy_pattern
 
 from .blocked_access import BlockedAccess
-from .blocked_services import blocked_port, blocked_socket, possible_ports
+from .blocked_services import blocked_port, blocked_socket, missing_socket, possible_ports
 from .profile import SandboxProfile
 
 MAX_SCANNED_CHARS = 64_000  # of an output, from its end
@@ -100,6 +100,12 @@ _SAYS_FAILED = lazy_pattern(
 )
 # Clients that print what they received, and their errors without a name.
 _UNNAMED_CLIENT = lazy_pattern(rf"{_AT_START}(?:openssl\s+s_client|nc|ncat|netcat|telnet|socat)\s")
+# Programs that show processes and ports, and messages about a process or a server that does not exist.
+_LISTING = lazy_pattern(rf"{_AT_START}(?:lsof|ss|netstat|fuser|pgrep|pidof|ps)\s")
+_NOT_SEEN = lazy_pattern(
+    r"\bkill: .*no such process|no server running on /tmp/|error connecting to /tmp/", re.IGNORECASE
+)
+_OWN_VIEW = "commands see only the processes, the ports and the /tmp of the sandbox, not those outside"
 _LOCAL_HOST = lazy_pattern(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
 
 
@@ -152,14 +158,19 @@ def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
 
 
 def unnamed_refusal(run: SandboxedRun) -> str:
-    """Return the reason why a command may have been refused a connection that it does not name."""
+    """Return the reason why a command may have been refused something that it does not name."""
+    if run.loopback and (_is_empty_listing(run) or _NOT_SEEN.search(run.output)):
+        return _OWN_VIEW
     if not run.loopback and _CLIENT.search(run.line) is not None:
         lines = list(filter(str.strip, run.output[-MAX_SCANNED_CHARS:].splitlines()))
         may_have_failed = run.failed or not lines or any(map(_SAYS_FAILED.search, lines))
         return _NO_NETWORK if may_have_failed else ""
     if not (run.failed and run.loopback):
         return ""
-    found = possible_ports(run.output[-MAX_SCANNED_CHARS:].splitlines())
+    messages = run.output[-MAX_SCANNED_CHARS:].splitlines()
+    if missing := missing_socket(messages, run.profile.hidden, run.cwd):
+        return f"{missing} is hidden in the sandbox, but nothing is there outside either"
+    found = possible_ports(messages)
     ports = [port for port in found if port not in run.published]
     if not ports:
         return ""
@@ -169,6 +180,10 @@ def unnamed_refusal(run: SandboxedRun) -> str:
         f" {shown}. If the command needs one of them, run it again with the address in its line, such as"
         f" `COMMAND # localhost:{ports[0]}`, so that the user can allow it"
     )
+
+
+def _is_empty_listing(run: SandboxedRun) -> bool:
+    return not run.output.strip() and _LISTING.search(run.line) is not None
 
 
 def forbidden_action(

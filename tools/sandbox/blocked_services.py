@@ -83,13 +83,26 @@ def _ports(line: str, refusals: Sequence[str], messages: Sequence[str]) -> Itera
 
 def blocked_socket(line: str, messages: Sequence[str], hidden: Sequence[Path], cwd: Path) -> str | None:
     """Return the hidden socket of a service that a command could not connect to."""
+    return next((str(path) for path in _hidden_paths(line, messages, hidden, cwd) if _is_socket(path)), None)
+
+
+def missing_socket(messages: Sequence[str], hidden: Sequence[Path], cwd: Path) -> str | None:
+    """Return the path in a hidden directory that a command could not connect to, although nothing is there.
+
+    Outside, the command would have said so. In the sandbox, permission is denied.
+    """
+    paths = _hidden_paths("", messages, hidden, cwd)
+    return next((str(path) for path in paths if not os.path.lexists(path)), None)
+
+
+def _hidden_paths(line: str, messages: Sequence[str], hidden: Sequence[Path], cwd: Path) -> Iterator[Path]:
+    """Yield the hidden paths in the messages about connections, and in the line if there are any."""
     refusals = [message for message in messages if _NOT_CONNECTED.search(message) or "socket" in message]
     for text in (*refusals, line) if refusals else ():
         for name in _SOCKET.findall(text):
             path = Path(os.path.realpath(cwd / name))
-            if any(path.is_relative_to(place) for place in hidden) and _is_socket(path):
-                return str(path)
-    return None
+            if any(path.is_relative_to(place) for place in hidden):
+                yield path
 
 
 def _is_socket(path: Path) -> bool:
