@@ -55,7 +55,9 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
         held=[str(place) for place in profile.read_only] if profile is not None and holds else [],
     )
     lost = [
-        path for line, inner in _lines(context, access) for path in shell.lost_paths(line, inner, uncovered)
+        path
+        for at, (line, inner) in enumerate(_lines(context, access))
+        for path in shell.lost_paths(line, inner, uncovered, of_script=at > 0)
     ]
     unkept = _changed(context, access, list(recording.keeper.unkept))
     return lost + [f"branches and stash of {name or 'the repository'}" for name in unkept]
@@ -86,7 +88,7 @@ def _changed(context: TurnContext, access: Access, repositories: Sequence[str]) 
 
 
 def _lines(context: TurnContext, access: Access) -> list[tuple[str, shell.Places]]:
-    """Return the line of a command, and those of the project's scripts that it runs."""
+    """Return the line of a command, followed by those of the project's scripts that it runs."""
     rules = context.permissions.rules
     places = rules.places(access)
     judge = rules.judge

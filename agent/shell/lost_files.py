@@ -10,8 +10,9 @@ Before a command may destroy such files the user is asked. A line is compared wi
     git clean -fdx              removes untracked directories at any depth
 
 Caches are not protected, since programs recreate them. A directory of dependencies that a manifest beside it
-can rebuild may be removed as a whole by a line that names it. What a program of the project does is unknown;
-the lines of its makefiles and packages are judged like others (project_scripts.py).
+can rebuild may be removed as a whole by a line that names it. What a program of the project does is unknown.
+The lines of its makefiles, packages and shell scripts (project_scripts.py) are judged by what they name: a
+script that removes its temporary file, `rm -f "$tmp"`, is no reason to ask about `make test`.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ class _Target(NamedTuple):
     named: bool = False
 
 
-def lost_paths(line: str, places: Places, uncovered: UncoveredFiles) -> list[str]:
-    """Return the paths without a checkpoint that a line may delete or overwrite."""
+def lost_paths(line: str, places: Places, uncovered: UncoveredFiles, of_script: bool = False) -> list[str]:
+    """Return the paths without a checkpoint that a line, or one of a script, may delete or overwrite."""
     folders = [name for name in uncovered.folders if posixpath.basename(name) not in _CACHES]
     lost: dict[str, None] = {}
     reading = read_line(line)
@@ -100,9 +101,11 @@ def lost_paths(line: str, places: Places, uncovered: UncoveredFiles) -> list[str
     is_steered = _is_git_steered(reading)
     for scene in commands:
         for target in (target for each in _possible(scene, places, folders) for target in _targets(each)):
-            lost |= dict.fromkeys(_matched(target, places, folders, uncovered))
+            if target.path or target.below or not of_script:
+                lost |= dict.fromkeys(_matched(target, places, folders, uncovered))
         lost |= dict.fromkeys(_found(scene, places, folders, is_steered))
-    for text in (*reading.code, *([line] if reading.opaque else [])):
+    hidden = line.splitlines() if of_script else [line]
+    for text in (*reading.code, *(hidden if reading.opaque else [])):
         lost |= dict.fromkeys(_named_in(text, folders))
     if uncovered.files and may_overwrite(line):
         all_named = not (reading.opaque or reading.code) and all(map(_is_known, commands))
@@ -270,10 +273,9 @@ def _lost_state_of_git(operands: Sequence[str]) -> Iterator[str]:
     name, *rest = [*operands, ""]
     if name == "worktree":
         # Its HEAD and index are in the repository, and so is its place.
-        if rest[0] == "remove":
-            yield from rest[1:-1]
-        elif rest[0] == "move":
-            yield from rest[1:2]
+        if rest[0] in ("remove", "move"):
+            named = rest[1:-1] if rest[0] == "remove" else rest[1:2]
+            yield from ("a worktree" if is_unknown(word) else word for word in named)
         elif rest[0] == "prune":
             yield "worktrees whose directories are missing"
     elif name == "rerere" and rest[0] in ("clear", "forget", "gc"):
@@ -401,5 +403,6 @@ def _named_in(text: str, folders: Sequence[str]) -> Iterator[str]:
     walks = _WALKING_CODE.search(text) is not None
     removes = re.search(r"rmtree|unlink|remove|rmSync|rm_rf|-delete|\brm\b", text) is not None
     for name in folders:
-        if posixpath.basename(name) in text or (walks and removes):
+        is_named = re.search(rf"(?<![\w.-]){re.escape(posixpath.basename(name))}(?![\w.-])", text) is not None
+        if is_named or (walks and removes):
             yield name

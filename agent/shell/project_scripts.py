@@ -28,6 +28,7 @@ from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .launcher_arguments import option_values
+from .launcher_tables import FILE_RUNNERS
 from .line_reading import read_line
 from .parsed_text import is_unknown
 from .program_names import ProgramFiles
@@ -112,7 +113,17 @@ def _script_of_shell(scene: Scene) -> str:
         named = scene.operands(_SHELL_VALUES)[:1]
         return "" if is_inline or not named or is_unknown(named[0]) else named[0]
     word = "".join(words[:1])
-    return word if "/" in word and not is_unknown(word) else ""
+    return word if "/" in word and not is_unknown(word) and not _is_run_by_interpreter(scene) else ""
+
+
+def _is_run_by_interpreter(scene: Scene) -> bool:
+    """Return whether the command is a file that another one reads as code: `node scripts/build.js`."""
+    words = scene.command.words
+    return any(
+        each.program.rstrip("0123456789.") in FILE_RUNNERS and each.words[-len(words) :] == words
+        for each in scene.line
+        if each.level < scene.command.level
+    )
 
 
 def _just_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[str, str]]:

@@ -226,3 +226,22 @@ def test_what_the_sandbox_makes_read_only_is_not_lost() -> None:
     lines = ("rm -rf .git/hooks/pre-commit", "echo x >.git/config; cp a .git/hooks/*", "rm .git/config.lock")
     assert [lost_paths(line, PLACES, held) for line in lines] == [[], [], [".git"]]
     assert lost_paths("rm -rf .git", PLACES, held) == [".git"]
+
+
+@each_row(
+    ("line", "of_script", "named"),
+    [
+        ('rm -f "$tmp"', [], [*UNCOVERED.folders[:5]]),
+        ('rm -rf "$dir"', [*UNCOVERED.folders[:5]], [*UNCOVERED.folders[:5]]),
+        ("rm -rf node_modules/left", ["node_modules"], ["node_modules"]),
+        ('git worktree remove "$tree"', ["a worktree"], ["a worktree"]),
+        (". $x\nfind src -name a\nrm list", [], [*UNCOVERED.folders[:5]]),
+        (". $x\nrm -rf .venv", [".venv"], [".venv"]),
+        (". $x\ngit clone https://example.org/a.git\nrm .gitignore", [], []),
+    ],
+)
+def test_a_script_counts_by_what_it_names(line: str, of_script: list[str], named: list[str]) -> None:
+    """The user wrote it, or saw how it was written. A line of the model is taken for all that it may be."""
+    uncovered = replace(UNCOVERED, files=())
+    assert lost_paths(line, PLACES, uncovered, of_script=True) == of_script
+    assert lost_paths(line, PLACES, uncovered) == named

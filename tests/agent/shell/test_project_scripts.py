@@ -132,6 +132,7 @@ def behind(root: Path, line: str) -> list[tuple[str, str]]:
         ("./clean.sh", [SCRIPT]),
         ("source clean.sh; . plain", [SCRIPT, "git stash drop\n"]),
         ("./plain; sh plain", ["git stash drop\n"]),
+        ("node ./plain; python3 -u ./clean.sh x; nodemon --exec 'ruby ./plain'", []),
         ("./clean.py; sh -c clean.sh; sh $FILE; ./away.sh; sh missing.sh", []),
         ("./link.sh", [SCRIPT]),
         ("make missing; ls", []),
