@@ -13,6 +13,7 @@ from msgspec import Struct
 from tools.files import FileError, load_file
 from transcripts.storage import replace_file
 
+from .held_files import HeldFiles
 from .large_contents import LargeContents
 from .store_folder import make_store_folder, prune
 
@@ -29,6 +30,7 @@ class ContentStore(Struct):
     full: bool = False
     _used_bytes: int | None = None  # None until the directory has been made and measured
     _large: LargeContents | None = None
+    _held: HeldFiles | None = None
 
     @property
     def large(self) -> LargeContents:
@@ -36,6 +38,13 @@ class ContentStore(Struct):
         if self._large is None:
             self._large = LargeContents(self.folder.with_name("large"), max_bytes=self.max_large_bytes)
         return self._large
+
+    @property
+    def held(self) -> HeldFiles:
+        """The links to files that are not stored."""
+        if self._held is None:
+            self._held = HeldFiles(self.folder.with_name("held"))
+        return self._held
 
     def put(self, content: bytes) -> str:
         """Store contents. Returns their hash, or "" if the store is full or the disk fails."""
@@ -63,6 +72,7 @@ class ContentStore(Struct):
             with suppress(OSError):
                 self._used_bytes = prune(self.folder, self.max_bytes // 2)
             self.large.measure()
+            self.held.prune()
 
     def get(self, digest: str) -> bytes | None:
         """Return contents by their hash; None if they are missing, damaged or too large for memory."""

@@ -139,7 +139,7 @@ def _written_in_place(checkpoints: Checkpoints, made: Iterable[RestoreStep]) -> 
     for step in files:
         path = checkpoints.root / step.path
         with suppress(OSError):
-            if path.lstat().st_nlink == 1:
+            if path.lstat().st_nlink == 1 or checkpoints.scanner.store.held.holds(path):
                 continue
             now = checkpoints.scanner.with_digest(step.path, checkpoints.scanner.state(step.path))
             names = [step.path, *checkpoints.scanner.other_names(path)]
@@ -188,13 +188,18 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
         folder={target.kind, now.kind} <= {"dir", "none"},
         interrupted=interrupted,
     )
-    if not target.restorable or (new is None and target.value not in store.large):
+    is_missing = bool(target.value) and new is None and target.value not in store.large
+    if is_missing or not checkpoints.can_restore(target):
         return replace(step, action="lost")
     old = (store.get(now.value) if now.kind == "file" else None) or b""
     action: Action = "restore"
     if "none" in (target.kind, now.kind):
         action = "remove" if target.kind == "none" else "create"
-    elif (now.kind, now.value) == (target.kind, target.value) and now.mode != target.mode:
+    elif (now.kind, now.value, now.stamp) == (
+        target.kind,
+        target.value,
+        target.stamp,
+    ) and now.mode != target.mode:
         action = "mode"
     added, removed = line_counts(old, new) if new is not None else (0, 0)
     return replace(step, action=action, added=added, removed=removed)
@@ -263,6 +268,8 @@ def _make(store: ContentStore, in_place: Container[str], root_fd: int, step: Res
                     os.mkdir(name, 0o700, dir_fd=fd)
             case "link":
                 os.symlink(step.target.value, name, dir_fd=fd)
+            case "file" if not step.target.value:
+                store.held.put_back(step.target.stamp, step.target.mode, fd, name)
             case "file":
                 content = store.get(step.target.value)
                 if content is not None:

@@ -38,6 +38,7 @@ from transcripts.wording import pluralize
 
 from .content_store import ContentStore
 from .file_attributes import read_attributes
+from .held_files import stamp_of
 from .large_contents import digest_of_file
 from .snapshot import IN_GIT, NOTHING, PathState, ProjectSnapshot, SnapshotLimits, Stamps, parents
 
@@ -407,6 +408,15 @@ class ProjectScanner(Struct):
         except OSError:
             return PathState("other")
 
+    def is_in_git(self, names: Sequence[str]) -> Mapping[str, bool]:
+        """Return for each of the files whether git tracks it as it is; True if git cannot say."""
+        try:
+            unchanged = self.index.unchanged(names) if self.index is not None and names else set()
+        except GitFailed as error:
+            log.info("git cannot list files here: %s", error)
+            unchanged = set(names)
+        return {name: name in unchanged for name in names}
+
     def other_names(self, path: Path) -> list[str]:
         """Return the other names of a file in the project (hard links) that are found in time."""
         try:
@@ -448,7 +458,7 @@ class ProjectScanner(Struct):
             return _folder_state(mode)
         if not stat.S_ISREG(found.st_mode):
             return PathState("other")
-        unstored = PathState("file", mode, stamp=f"{found.st_size} {found.st_mtime_ns}")
+        unstored = PathState("file", mode, stamp=stamp_of(found))
         if max_bytes < 0 or found.st_size > max(max_bytes, self.limits.max_large_file_bytes):
             return unstored
         try:
@@ -468,9 +478,13 @@ class ProjectScanner(Struct):
     ) -> tuple[tuple[int, ...], PathState] | None:
         """Return the state seen by the last scan, if it is still valid and its contents are `stored`."""
         known = self.stamps.get(name)
-        if known is None or known[0] != _stamp(found):
+        if known is None:
             return None
         state = known[1]
+        if known[0] != _stamp(found):
+            # A link to a file that is not stored has changed its ctime.
+            is_held = (state.stamp, state.mode) == (stamp_of(found), stat.S_IMODE(found.st_mode))
+            return (_stamp(found), state) if is_held else None
         return known if state.value == "" or state.blob or state.value in stored else None
 
 

@@ -2,9 +2,10 @@
 
 write and edit announce the path that they change. Before and after a command the whole project is scanned.
 Recordings are kept in `.transcripts/checkpoints`: contents by their hash, and a line for each change. Not
-covered, and listed by `uncovered`, are files over 512 MB, large files that do not fit in the store, projects
-with more than 120,000 files, and files outside the project. Never covered are directories without the user's
-work (`.git`, `node_modules`, ...), owners and times. Hard links are restored as separate files.
+covered, and listed by `uncovered`, are what commands write to files over 512 MB and to large files that do
+not fit in the store, projects with more than 120,000 files, and files outside the project. Never covered are
+directories without the user's work (`.git`, `node_modules`, ...), owners and times. Hard links are restored
+as separate files.
 """
 
 from __future__ import annotations
@@ -53,6 +54,12 @@ UNKEPT_FILES = (
     "some files are too large for checkpoints, or the disk is full: {}. /rewind cannot undo what commands"
     " do to these files. In manual mode commands that delete or overwrite files need your approval"
 )
+UNCOPIED_FILES = (
+    "some files are too large for checkpoints, or the disk is full: {}. /rewind restores these files if"
+    " commands delete or replace them, but not if commands write to them. In manual mode commands that"
+    " overwrite files need your approval"
+)
+KEPT_LINKS = "/rewind can restore what was deleted: {}. The disk space is not free yet. To free it, delete {}"
 
 
 class SharedRecording(Struct):
@@ -68,6 +75,9 @@ class SharedRecording(Struct):
     complete    the newest scan reached its end
     unread      the number of files that the newest scan had no time to store; None before the first
     unkept      the paths of all files that are not stored
+    held        the large ones among them that /rewind restores if a command deletes them
+    in_git      whether git has a large file that is not stored, by its path and its stamp
+    deleted     the files that commands deleted and whose contents are kept as links
     skipped     the directories whose contents are not recorded
     rebuildable  those of them that a manifest beside them can rebuild
     nested      the working trees of git repositories in the project, without its own
@@ -91,6 +101,9 @@ class SharedRecording(Struct):
     complete: bool = True
     unread: int | None = None
     unkept: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    in_git: dict[tuple[str, str], bool] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     rebuildable: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
@@ -111,6 +124,7 @@ class SharedRecording(Struct):
             return snapshot
         self.unread = snapshot.unread
         self.unkept = snapshot.unkept
+        self.held = self._holdable(snapshot) if self.unkept else []
         self.skipped = snapshot.skipped
         self.rebuildable = snapshot.rebuildable
         self.nested = snapshot.repositories
@@ -145,6 +159,26 @@ class SharedRecording(Struct):
                 return "nothing"
             return "changes" if self.unkept or self.scanner.store.full else "all"
 
+    def _holdable(self, snapshot: ProjectSnapshot) -> list[str]:
+        """Return the large files to which links can be made, among those that are not stored."""
+        root = self.scanner.root
+        min_bytes = self.scanner.limits.max_file_bytes
+        large = (root / name for name in self.unkept if snapshot.states[name].unstored_bytes > min_bytes)
+        held = self.scanner.store.held.holdable(large)
+        names = [path.relative_to(root).as_posix() for path in held]
+        stamps = {name: (name, snapshot.states[name].stamp) for name in names}
+        # A link changes a time of the file, so git would read it all again.
+        new = self.scanner.is_in_git([name for name in names if stamps[name] not in self.in_git])
+        self.in_git |= {stamps[name]: is_in_git for name, is_in_git in new.items()}
+        return [name for name in names if not self.in_git[stamps[name]]]
+
+    def release(self) -> None:
+        """Remove the links to files that no command or tool can change now."""
+        is_changing = self.running or self.announced or any(job.ended is None for job in self.background)
+        if not is_changing:
+            deleted = self.scanner.store.held.release()
+            self.deleted += (path.relative_to(self.scanner.root).as_posix() for path in deleted)
+
     def take_warning(self) -> str:
         """Return the warning about a project that is not fully covered, the first time; else ""."""
         if not self.complete and self.warned != "nothing":
@@ -155,8 +189,15 @@ class SharedRecording(Struct):
             return UNSTORED_FILES.format(self.unread)
         if self.unkept and not self.unread and not self.warned:
             self.warned = "changes"
-            return UNKEPT_FILES.format(shown_paths(self.unkept, 3))
+            is_held = set(self.unkept) <= {*self.held}
+            return (UNCOPIED_FILES if is_held else UNKEPT_FILES).format(shown_paths(self.unkept, 3))
         return ""
+
+    def take_kept(self) -> str:
+        """Return a notice about the files that were deleted and are kept as links; "" for none."""
+        deleted, self.deleted = self.deleted, []
+        folder = self.scanner.store.held.folder.relative_to(self.scanner.root)
+        return KEPT_LINKS.format(shown_paths(sorted(deleted), 3), folder) if deleted else ""
 
 
 class Checkpoints(Struct):
@@ -257,6 +298,8 @@ class Checkpoints(Struct):
             self.recording.announced.add(each if each in others else name)
             state = self.scanner.state(each)
             if each == name or each in others or state == NOTHING:
+                if state.kind == "file" and not state.value:
+                    self.scanner.store.held.hold([self.root / each])
                 change = self._unfinished[each] = FileChange(self.seq(), path=each, before=state)
                 self.log.add(change)
 
@@ -303,6 +346,8 @@ class Checkpoints(Struct):
             self._commanding = True
             shared.running += 1
             self._continue_from(snapshot)
+            if shared.held:
+                self.scanner.store.held.hold(self.root / name for name in shared.held)
 
     def finish(self) -> None:
         """Record the files after the announced changes and the command that was begun."""
@@ -315,6 +360,8 @@ class Checkpoints(Struct):
         if self._commanding or not self.recording.unsure:
             with self.recording.scanning:
                 self._finish_command()
+        with self.recording.scanning:
+            self.recording.release()
 
     def _finish_command(self) -> None:
         """Record the changes of the command that was begun, or of one that an earlier run did not see end."""
@@ -368,15 +415,18 @@ class Checkpoints(Struct):
         self.log.add(*found)
         return after
 
+    def can_restore(self, state: PathState) -> bool:
+        """Return whether a path can be brought to a state, as far as known without reading its contents."""
+        is_held = state.kind == "file" and self.scanner.store.held.find(state.stamp) is not None
+        return state.restorable or is_held
+
     def uncovered(self) -> list[str]:
         """Return a line for each gap in the recording so far; empty if everything is covered."""
         lines = sorted(self.log.gaps | self.log.failures) + self.recording.keeper.gaps()
         if unkept := self.recording.unkept:
             count = pluralize(len(unkept), "file")
-            lines.append(
-                f"{count} not stored, so changes by commands cannot be undone: {shown_paths(unkept, 5)}"
-            )
-        lost = {change.path for change in self.log.changes if not change.before.restorable}
+            lines.append(f"{count} not stored, so changes by commands may be lost: {shown_paths(unkept, 5)}")
+        lost = {change.path for change in self.log.changes if not self.can_restore(change.before)}
         if lost:
             some = shown_paths(sorted(lost), 5)
             was = "was" if len(lost) == 1 else "were"

@@ -44,9 +44,9 @@ class PathState(Struct, frozen=True, array_like=True, gc=False):
     In a snapshot `value` may also be `git:` with the id of a blob that contains the file's contents.
 
     The kind "none" is a missing path, "other" a pipe, socket or device, "unseen" a path that no scan reached.
-    A file whose contents are not stored has no `value` but a `stamp` of size and time, to detect changes.
-    `attrs` are the extended attributes of a file whose contents are stored, as JSON; "" if it has none, or if
-    they are not known.
+    A file whose contents are not stored has no `value` but a `stamp` of size, time and inode, to detect
+    changes. `attrs` are the extended attributes of a file whose contents are stored, as JSON; "" if it has
+    none, or if they are not known.
     """
 
     kind: Literal["none", "file", "link", "dir", "other", "unseen"]
@@ -58,6 +58,12 @@ class PathState(Struct, frozen=True, array_like=True, gc=False):
     @property
     def restorable(self) -> bool:
         return self.kind in ("none", "link", "dir") or (self.kind == "file" and bool(self.value))
+
+    @property
+    def unstored_bytes(self) -> int:
+        """The size of a file whose contents are not stored, 0 if it is unknown."""
+        size = self.stamp.partition(" ")[0]
+        return int(size) if size.isdigit() else 0
 
     @property
     def blob(self) -> str:

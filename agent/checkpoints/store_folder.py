@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ from transcripts.storage import read_regular
 RECENT_LOG_S = 30 * 86_400.0  # a session whose last change is older can no longer restore files
 MAX_LOG_BYTES = 256 << 20  # a line for each change of a file
 _HASH = lazy_bytes_pattern(rb'"([0-9a-f]{64})"')
+_STAMP = lazy_bytes_pattern(rb'"([0-9]+ [0-9]+ [0-9]+)"')  # of a file that is not stored
 
 
 def make_store_folder(folder: Path) -> bool:
@@ -50,7 +52,7 @@ def prune(folder: Path, max_bytes: int) -> int:
     size = sum(stat.st_size for _, stat in found)
     if size <= max_bytes:
         return size
-    needed = _needed_hashes(folder.parent, now)
+    needed = _needed(_HASH, folder.parent)
     for path, stat in found:
         if path.parent.name + path.name not in needed and now - stat.st_mtime > FRESH_CONTENT_S:
             with suppress(FileNotFoundError):  # another process in the project may be pruning too
@@ -68,13 +70,22 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
                 yield path, path.lstat()
 
 
-def _needed_hashes(folder: Path, now: float) -> set[str]:
-    """Return the hashes in recent logs and in the snapshots before unfinished commands."""
+def needed_stamps(folder: Path) -> set[str]:
+    """Return the stamps of the files that are not stored and that recent sessions may restore.
+
+    Raises OSError if the logs cannot be read.
+    """
+    return _needed(_STAMP, folder)
+
+
+def _needed(pattern: re.Pattern[bytes], folder: Path) -> set[str]:
+    """Return what recent logs name, and the snapshots before unfinished commands. Raises OSError."""
+    now = time.time()
     needed: set[str] = set()
     for path in folder.iterdir():
         with suppress(FileNotFoundError):
             is_recent = now - path.stat().st_mtime < RECENT_LOG_S
             if path.suffix == ".look" or (path.suffix == ".jsonl" and is_recent):
-                found = _HASH.findall(read_regular(path, MAX_LOG_BYTES))
+                found = pattern.findall(read_regular(path, MAX_LOG_BYTES))
                 needed.update(match.decode() for match in found)
     return needed

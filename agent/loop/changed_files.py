@@ -85,6 +85,8 @@ async def _finish(checkpoints: Checkpoints, emit: Emit, tools: ToolContext | Non
         checkpoints.note_background(command_runner(tools).running)
     if checkpoints.is_recording:
         await report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.finish))
+        if kept := checkpoints.recording.take_kept():
+            emit(Notice(kept))
 
 
 def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: bool) -> ToolResult:

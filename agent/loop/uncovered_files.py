@@ -52,7 +52,8 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
         rebuildable=recording.rebuildable,
         files=recording.unkept,
         others=[str(place) for place in profile.writable] if profile is not None else [],
-        held=[str(place) for place in profile.read_only] if profile is not None and holds else [],
+        held=recording.held,
+        read_only=[str(place) for place in profile.read_only] if profile is not None and holds else [],
     )
     lost = [
         path

@@ -67,15 +67,17 @@ class UncoveredFiles(Struct, frozen=True):
     folders      directories whose contents are left out
     rebuildable  those of them that a manifest beside them can rebuild
     files        files that are not stored
+    held         those of them that outlive their deletion, but not what is written to them
     others       absolute directories outside the project where commands may write, and so may remove
-    held         absolute places that the sandbox makes read-only, so that nothing in them is lost
+    read_only    absolute places where the sandbox lets nothing be written, so that nothing is lost
     """
 
     folders: Sequence[str] = ()
     rebuildable: Collection[str] = ()
     files: Sequence[str] = ()
     others: Sequence[str] = ()
-    held: Sequence[str] = ()
+    held: Collection[str] = ()
+    read_only: Sequence[str] = ()
 
 
 class _Target(NamedTuple):
@@ -354,7 +356,7 @@ def _found_by_grep(scene: Scene, places: Places, folders: Sequence[str]) -> Iter
 def _matched(
     target: _Target, places: Places, folders: Sequence[str], uncovered: UncoveredFiles
 ) -> Iterator[str]:
-    if target.path and any(f"{target.path}/".startswith(f"{place}/") for place in uncovered.held):
+    if target.path and any(f"{target.path}/".startswith(f"{place}/") for place in uncovered.read_only):
         return
     for name in folders:
         place = f"{places.folder}/{name}"
@@ -362,7 +364,8 @@ def _matched(
         if not target.path or (_overlap(target.path, place, target.below) and not is_rebuilt):
             yield name
     for name in uncovered.files:
-        if target.path and _overlap(target.path, f"{places.folder}/{name}", target.below):
+        is_kept = target.removed and name in uncovered.held
+        if target.path and _overlap(target.path, f"{places.folder}/{name}", target.below) and not is_kept:
             yield name
     for place in uncovered.others:
         if target.path and target.removed and _overlap(target.path, place, target.below):

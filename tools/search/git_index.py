@@ -74,6 +74,10 @@ _MANY_STALE = 2_000  # files: comparing their contents takes less time than stor
 _CHANGED = """\
 exec "$0" diff-files -z --name-only --relative --ignore-submodules=all 2>/dev/null
 """
+_UNCHANGED = """\
+"$0" --literal-pathspecs ls-files -z -- "$@" && printf '\\0' &&
+exec "$0" --literal-pathspecs diff-files -z --name-only --relative --ignore-submodules=all -- "$@"
+"""
 _SIZES = """\
 printf '%s\\n' "$@" | exec "$0" cat-file --batch-check='%(objectname) %(objectsize)'
 """
@@ -137,6 +141,15 @@ class GitIndex:
     def start_comparing(self) -> Future[Set[str]]:
         """Find the tracked files that differ from the copied index in times, size, mode or inode."""
         return asyncio.run_coroutine_threadsafe(self._compare(), self._loop)
+
+    def unchanged(self, names: Sequence[str]) -> set[str]:
+        """Return those of the files that are tracked and that git knows to be unchanged."""
+        checkout = Checkout.around(self._folder)
+        if checkout is None:
+            return set()
+        found = self._wait_for(self._run([_UNCHANGED, *names], _index_of(checkout)))
+        tracked, _, changed = found.partition("\0\0")
+        return {*tracked.split("\0")} - {*changed.split("\0")}
 
     def sizes(self, idents: Sequence[str]) -> dict[str, int]:
         """Return the sizes of blobs by their ids, without those that are missing."""

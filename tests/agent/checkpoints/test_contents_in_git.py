@@ -447,3 +447,25 @@ def test_a_change_in_the_second_of_the_index_is_seen_although_other_files_are_co
     in_session(lambda: sh(root, "rm changed stale"))
     rewound(checkpoints)
     assert tree(root) == before
+
+
+def test_a_file_that_is_too_large_gets_no_link_if_git_has_it(
+    root: Path, seq: Seq, session: BashSession
+) -> None:
+    """Its ctime would change with each command, so that git would read all of it again."""
+    limits = SnapshotLimits(max_file_bytes=4, max_large_file_bytes=8)
+    sh(root, "git init -q; printf 0123456789 | tee a b >'*'; git add a b; printf 98765432101 >b")
+    checkpoints = Checkpoints(root, "s1", seq, limits)
+    before = tree(root)
+
+    async def work() -> None:
+        checkpoints.use_git(session.context)
+        await asyncio.to_thread(checkpoints.begin)
+        sh(root, "rm a b '*'")
+        await asyncio.to_thread(checkpoints.finish)
+
+    session.runner.run(work())
+    plan = plan_restore(checkpoints, 0)
+    assert {step.path: step.action for step in plan} == {"*": "create", "a": "lost", "b": "create"}
+    assert [step.path for step in restore(checkpoints, plan, with_changed=False)] == ["a"]
+    assert tree(root) == {path: state for path, state in before.items() if path != "a"}

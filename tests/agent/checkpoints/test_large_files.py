@@ -104,6 +104,7 @@ def test_files_that_do_not_fit_are_named_and_smaller_ones_come_first(root: Path,
     checkpoints = Checkpoints(root, "s1", seq, limits)
     assert checkpoints.recording.coverage() == "changes"
     assert checkpoints.recording.unkept == ["huge"]
+    assert any(line.endswith(": huge") for line in checkpoints.uncovered())
 
     def remove() -> None:
         for name in ("small", "medium", "huge"):
@@ -113,9 +114,8 @@ def test_files_that_do_not_fit_are_named_and_smaller_ones_come_first(root: Path,
     assert {step.path: step.action for step in plan_restore(checkpoints, 1)} == {
         "small": "create",
         "medium": "create",
-        "huge": "lost",
+        "huge": "create",
     }
-    assert any(line.endswith(": huge") for line in checkpoints.uncovered())
     assert any(
         "store or its disk is full" in line and line.endswith("/large") for line in checkpoints.uncovered()
     )
@@ -230,3 +230,94 @@ def test_a_file_that_does_not_fit_is_not_read_to_its_end_when_time_is_up(root: P
         assert copies(root) == []
         exact = LargeContents(store.folder, max_bytes=LARGE)
         assert exact.put(file.fileno(), LARGE, lambda: False) and not exact.full
+
+
+def big_files(root: Path, *names: str, seq: Seq | None = None) -> Checkpoints:
+    """Return checkpoints for which these files are too large."""
+    for number, name in enumerate(names):
+        (root / name).write_bytes(noise(number, 2 * LARGE + 1))
+        (root / name).chmod(0o640)
+    return Checkpoints(root, "s1", seq or Seq(), SnapshotLimits(max_large_file_bytes=2 * LARGE))
+
+
+def links(root: Path) -> list[Path]:
+    return list((root / ".transcripts/checkpoints/held").glob("*"))
+
+
+def test_files_that_are_too_large_to_copy_come_back_after_a_command_deleted_or_replaced_them(
+    root: Path,
+) -> None:
+    checkpoints = big_files(root, "removed", "replaced", "moved", "written", "untouched")
+    before = tree(root)
+
+    def command() -> None:
+        (root / "removed").chmod(0o600)
+        (root / "removed").unlink()
+        (root / "new").write_bytes(noise(8, 2 * LARGE + 1))
+        (root / "new").replace(root / "replaced")
+        (root / "moved").rename(root / "elsewhere")
+        with (root / "written").open("r+b") as file:
+            file.write(b"!")
+
+    run(checkpoints, command)
+    recording = checkpoints.recording
+    assert "restores these files if commands delete or replace them" in recording.take_warning()
+    assert "restore what was deleted: removed, replaced. The disk space" in recording.take_kept()
+    assert recording.take_kept() == "" and len(links(root)) == 3
+    plan = plan_restore(checkpoints, 1)
+    assert {step.path: step.action for step in plan} == {
+        "elsewhere": "remove",
+        "removed": "create",
+        "replaced": "restore",
+        "moved": "create",
+        "written": "lost",
+    }
+    lost = {"written": (*before["written"][:2], (root / "written").read_bytes())}
+    assert [step.path for step in restore(checkpoints, plan, False)] == ["written"]
+    assert tree(root) == before | lost
+
+
+def test_restoring_a_file_that_is_too_large_to_copy_can_be_undone(root: Path, seq: Seq) -> None:
+    checkpoints = big_files(root, "a", seq=seq)
+    before = tree(root)
+
+    def command() -> None:
+        (root / "a").unlink()
+        (root / "b").write_bytes(noise(3, 2 * LARGE + 1))
+
+    run(checkpoints, command)
+    after = tree(root)
+    for number, files in enumerate((before, after, before)):
+        seq.value += 1
+        since = number + 1
+        assert restore(checkpoints, plan_restore(checkpoints, since), False) == {}
+        assert tree(root) == files and links(root) == []
+
+
+def test_links_that_nothing_needs_are_removed(root: Path) -> None:
+    """Of a file that is still there at once, of others when no recent session needs them."""
+    checkpoints = big_files(root, "a", "b")
+    checkpoints.begin()
+    assert len(links(root)) == 2
+    (root / "a").unlink()
+    checkpoints.finish()
+    (needed,) = links(root)
+    (root / "b").rename(needed.with_name("1-2-3-4"))
+    held = checkpoints.scanner.store.held
+    held.prune()
+    assert len(links(root)) == 2, "another session may just have made it"
+    checkpoints.scanner.store.held.wall = lambda: needed.lstat().st_ctime + 2 * FRESH_CONTENT_S
+    held.prune()
+    assert links(root) == [needed]
+
+
+def test_what_a_checkout_puts_in_the_place_of_links_is_not_moved(root: Path, tmp_path: Path) -> None:
+    checkpoints = big_files(root, "a")
+    run(checkpoints, (root / "a").unlink)
+    folder = root / ".transcripts/checkpoints/held"
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    plan = plan_restore(checkpoints, 1)
+    assert [step.action for step in plan] == ["lost"] and not (root / "a").exists()
+    checkpoints.scanner.store.held.prune()
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 1

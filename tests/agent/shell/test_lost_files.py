@@ -221,8 +221,14 @@ def test_the_repositories_that_a_line_may_change(line: str) -> None:
     assert changed_repositories(line, PLACES, ALL) == CHANGED[line]
 
 
+def test_a_file_that_outlives_its_deletion_is_only_lost_by_what_is_written_to_it() -> None:
+    held = replace(UNCOVERED, held=("data/huge.img",))
+    lines = {"rm -rf data": [], "mv data away": [], "cp x data/huge.img": ["data/huge.img"]}
+    assert {line: lost_paths(line, PLACES, held) for line in lines} == lines
+
+
 def test_what_the_sandbox_makes_read_only_is_not_lost() -> None:
-    held = replace(UNCOVERED, held=("/p/.git/hooks", "/p/.git/config"))
+    held = replace(UNCOVERED, read_only=("/p/.git/hooks", "/p/.git/config"))
     lines = ("rm -rf .git/hooks/pre-commit", "echo x >.git/config; cp a .git/hooks/*", "rm .git/config.lock")
     assert [lost_paths(line, PLACES, held) for line in lines] == [[], [], [".git"]]
     assert lost_paths("rm -rf .git", PLACES, held) == [".git"]

@@ -1,0 +1,116 @@
+"""Hard links to files that are too large to be copied, so that a command cannot delete their contents.
+
+A link takes no time and no space. It is made before a command and removed after it, unless the file is no
+longer in its place: then /rewind moves the link there. What is written into the file itself changes the link
+too, so its name says what the file was like.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from tools.files import closing, safe_open
+
+from .store_folder import FRESH_CONTENT_S, make_store_folder, needed_stamps
+
+_MAX_FILES = 256  # take 5 ms
+
+
+class HeldFiles(Struct):
+    """Links in `folder`. The methods block on the disk; only `put_back` raises OSError."""
+
+    folder: Path
+    wall: Callable[[], float] = time.time  # the clock of the file system
+    _held: dict[Path, Path] = field(default_factory=dict)  # the links of this process -> their files
+
+    def holdable(self, paths: Iterable[Path]) -> list[Path]:
+        """Return the regular files that can have a link, the largest first."""
+        found: list[tuple[int, Path]] = []
+        with suppress(OSError):
+            records = self.folder.parents[1]
+            device = (records if records.exists() else records.parent).stat().st_dev
+            if self._bytes_of_deleted() > shutil.disk_usage(records.parent).free // 2:
+                return []
+            for path in paths:
+                with suppress(OSError):
+                    file = path.lstat()
+                    # Linux lets ordinary users link their own files only.
+                    is_own = os.geteuid() in (0, file.st_uid)
+                    if stat.S_ISREG(file.st_mode) and file.st_dev == device and is_own:
+                        found.append((file.st_size, path))
+        return [path for _, path in sorted(found, reverse=True)[:_MAX_FILES]]
+
+    def hold(self, paths: Iterable[Path]) -> None:
+        """Make links to files, where that is possible."""
+        wanted = self.holdable(paths)
+        if wanted and make_store_folder(self.folder):
+            for path in wanted:
+                # A command in the background may put links in the place of directories meanwhile.
+                flags = os.O_RDONLY | os.O_DIRECTORY
+                with suppress(OSError), closing(safe_open(str(path.parent), flags)) as fd:
+                    file = os.stat(path.name, dir_fd=fd, follow_symlinks=False)
+                    link = self.folder / f"{stamp_of(file).replace(' ', '-')}-{os.getpid()}"
+                    os.link(path.name, link, src_dir_fd=fd, follow_symlinks=False)
+                    self._held[link] = path
+
+    def holds(self, path: Path) -> bool:
+        return path in self._held.values()
+
+    def release(self) -> list[Path]:
+        """Remove the links to files that are still in their places; return the files that were deleted."""
+        deleted = []
+        for link in list(self._held):
+            path = self._held.pop(link)
+            with suppress(OSError):
+                if path.exists() and path.samefile(link):
+                    link.unlink()
+                elif link.lstat().st_nlink == 1:
+                    deleted.append(path)
+        return deleted
+
+    def find(self, stamp: str) -> Path | None:
+        """Return the link to a file that had this stamp, unless something has been written to it since."""
+        with suppress(OSError):
+            for link in [] if self.folder.is_symlink() else self.folder.glob(f"{stamp.replace(' ', '-')}-*"):
+                file = link.lstat()
+                if stat.S_ISREG(file.st_mode) and stamp_of(file) == stamp:
+                    return link
+        return None
+
+    def put_back(self, stamp: str, mode: int, folder: int, name: str) -> None:
+        """Move a link to the place of its file in an open directory. Raises OSError."""
+        link = self.find(stamp)
+        if link is None:
+            raise FileNotFoundError("its contents are missing")
+        link.chmod(mode)
+        os.rename(link, name, dst_dir_fd=folder)
+
+    def prune(self) -> None:
+        """Remove the links that no recent session needs."""
+        with suppress(OSError):
+            links = [] if self.folder.is_symlink() else list(self.folder.iterdir())
+            needed = needed_stamps(self.folder.parent) if links else set()
+            for link in links:
+                is_fresh = self.wall() - link.lstat().st_ctime < FRESH_CONTENT_S
+                if " ".join(link.name.split("-")[:3]) not in needed and not is_fresh:
+                    link.unlink()
+
+    def _bytes_of_deleted(self) -> int:
+        """Return the size of the files that only exist because of their links."""
+        with suppress(OSError), os.scandir(self.folder) as links:
+            files = [link.stat(follow_symlinks=False) for link in links]
+            return sum(file.st_size for file in files if file.st_nlink == 1)
+        return 0
+
+
+def stamp_of(file: os.stat_result) -> str:
+    """Return what identifies the contents of a file without reading them."""
+    return f"{file.st_size} {file.st_mtime_ns} {file.st_ino}"
