@@ -69,8 +69,6 @@ LINES: dict[str, Outcome] = {
     "gzip data/db.sqlite": "restored",
     "mv data elsewhere; rm -r elsewhere": "restored",
     "python3 -c \"import shutil; shutil.rmtree('src')\"": "restored",
-    "rm huge.img": "asked",
-    "rm -f *.img": "asked",
     ": >huge.img": "asked",
     "python3 -c \"open('huge.img', 'w')\"": "asked",
     "cp /dev/null data/db.sqlite": "restored",
@@ -214,7 +212,6 @@ ALIKE = {
     "gzip data/db.sqlite",
     "mv data elsewhere; rm -r elsewhere",
     "python3 -c \"import shutil; shutil.rmtree('src')\"",
-    "rm -f *.img",
     "python3 -c \"open('huge.img', 'w')\"",
     "chmod -R a-w docs src",
     "rm link dirlink",
@@ -358,6 +355,22 @@ def test_what_could_not_be_undone_is_asked_about_and_not_done(
     assert [why for why in before_they_ran if not why.startswith("/rewind could not ")] == []
     assert len(before_they_ran) >= len(lines) - 1  # the sandbox holds the .git file of a worktree
     assert state(shell.folder) == before
+
+
+@pytest.mark.parametrize("environ", [{}, {"MAKEROOM_NAMESPACE": "off"}])
+def test_a_file_over_the_limits_that_a_command_deletes_is_restored(
+    tmp_path: Path, template: Template, environ: dict[str, str]
+) -> None:
+    """Also if no word of the line names it, so that nobody could be asked."""
+    shell = copied(template, tmp_path.resolve() / "project", **environ)
+    (shell.folder / "tidy.py").write_text("import os\nos.remove('huge.img')\n")
+    for name in ("huge.img", "other.img"):
+        (shell.folder / name).write_bytes(name.encode() * LARGE)
+    before = (files_in(shell.folder), template.state[1])
+    shell.run(["python3 tidy.py", "rm -f *.img"])
+    assert shell.world.approver.questions == []
+    assert not {"huge.img", "other.img"} & files_in(shell.folder).keys()
+    assert rewound(shell) == [] and state(shell.folder) == before
 
 
 def test_what_is_made_again_is_not_asked_about(tmp_path: Path, template: Template) -> None:
