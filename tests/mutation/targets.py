@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,17 +14,14 @@ _PARTS = ("agent", "compact", "tools", "transcripts")
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A package, or the modules of one that must not be wrong."""
+    """A package with its modules, and the tests that run them."""
 
     package: str
-    modules: tuple[str, ...] = ()  # paths within the package; none stands for all of them
     users: tuple[str, ...] = ()  # packages whose tests run this room, without importing it
     beside: tuple[str, ...] = ()  # packages whose tests are tests of this room as well
 
     def paths(self) -> list[str]:
         """Return the path of each module that is mutated."""
-        if self.modules:
-            return [f"{self.package}/{name}" for name in self.modules]
         paths = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / self.package).rglob("*.py"))
         return [path for path in paths if not path.endswith("__init__.py")]
 
@@ -33,10 +31,13 @@ class Room:
 
     def tests_of_users(self) -> list[str]:
         """Return the test files of the room's users, and all that import the room or its helpers."""
-        imports = re.compile(rf"\b(?:from|import) (?:tests\.)?{self.package.replace('/', '.')}\b")
-        importing = [path for path in _test_files(_PARTS) if imports.search((ROOT / path).read_text("utf-8"))]
-        found = {*_test_files(self.users), *([] if self.modules else importing)}
-        return sorted(found - {*self.tests()})
+        room = self.package.replace("/", ".")
+        importing = {
+            path
+            for path, names in _imports().items()
+            if any(f"{name.removeprefix('tests.')}.".startswith(f"{room}.") for name in names)
+        }
+        return sorted((importing | {*_test_files(self.users)}) - {*self.tests()})
 
 
 def _test_files(packages: Iterable[str]) -> list[str]:
@@ -48,6 +49,13 @@ def _test_files(packages: Iterable[str]) -> list[str]:
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
+@cache
+def _imports() -> dict[str, set[str]]:
+    """Return the modules that each test file imports."""
+    imports = re.compile(r"^ *(?:from|import) ([\w.]+)", re.MULTILINE)
+    return {path: {*imports.findall((ROOT / path).read_text("utf-8"))} for path in _test_files(_PARTS)}
+
+
 _FACES = ("agent/*", "agent/app", "agent/cli", "agent/commands", "agent/stream_protocol", "agent/ui")
 ROOMS = (
     Room("agent/loop", users=(*_FACES, "agent/extensions")),
@@ -57,14 +65,14 @@ ROOMS = (
     Room("agent/shell", users=("agent/loop", *_FACES), beside=("agent/permissions",)),
     Room("agent/checkpoints", users=("agent/loop", *_FACES)),
     Room("agent/session", users=("agent/loop", *_FACES)),
+    Room("agent/extensions", users=("agent/loop", *_FACES)),
+    *(Room(face, users=_FACES) for face in _FACES if "*" not in face),
+    Room("agent/acp"),
+    Room("agent/demo"),
+    Room("agent/replay"),
     Room("compact", users=("agent/loop",)),
-    Room(
-        "transcripts",
-        ("folding.py", "edits.py", "entries.py", "codec.py", "storage/disk.py", "journal.py", "store.py"),
-    ),
-    Room(
-        "tools", ("text/display.py", "text/shortening.py", "patch.py", "unified_diff.py", "left_out_text.py")
-    ),
+    Room("transcripts"),
+    Room("tools", users=("agent/loop",)),
 )
 
 

@@ -163,7 +163,7 @@ def test_each_room_has_modules_and_tests_and_a_wrong_name_is_refused() -> None:
         for modules in chosen(["transcripts/folding.py", "transcripts/edits"]).values()
         for module in modules
     ]
-    assert chosen_modules == ["transcripts/folding.py", "transcripts/edits.py"]
+    assert chosen_modules == ["transcripts/edits.py", "transcripts/folding.py"]
     with pytest.raises(ValueError, match="part of a module's path"):
         chosen(["fold", "frobnicate"])
 
