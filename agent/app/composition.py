@@ -392,14 +392,11 @@ class Services(Struct):
             how = "--model" if self.setup.options.headless else "/model"
             self.warn(f"{facts.id} {when} on {facts.retires_on}; change the model with {how}")
 
-    def summaries(self) -> list[CommandSummary]:
-        """List the commands, skills and server prompts that users add."""
-        return [*self.skills.summaries(), *(self.mcp.summaries() if self.mcp is not None else ())]
-
     def summaries_behind(self, own: Sequence[CommandSummary]) -> Sequence[CommandSummary]:
-        """List the built-in commands `own`, then the added ones whose names are not built in."""
+        """List the built-in commands `own`, then the commands, skills and server prompts that users add."""
         names = {each.name for each in own}
-        return (*own, *(each for each in self.summaries() if each.name not in names))
+        added = (*self.skills.summaries(names), *(self.mcp.summaries() if self.mcp is not None else ()))
+        return (*own, *(each for each in added if each.name not in names))
 
     def told_tools(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the names of the tools as a client is shown them: with those that servers offer by `mcp`."""

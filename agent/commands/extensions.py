@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import get_args
 
 from agent.app import Controller, choose_items, item_lines, project_items, record_decision, session_hooks
@@ -82,14 +82,13 @@ async def show_skills(controller: Controller, argument: str) -> Event | None:
             "no commands or skills; create .claude/commands/NAME.md or .claude/skills/NAME/SKILL.md in the"
             " project or in your home directory"
         )
+    builtin = {one.name for one in controller.command_table.command_summaries()}
     lines = [
         f"{pluralize(len(library.skills), 'command or skill', 'commands and skills')}",
-        *_skill_lines(library),
+        *_skill_lines(library, builtin),
     ]
-    lines += [f"  unused: {hidden.path} (replaced by {known.path})" for hidden, known in library.shadowed]
-    taken = {one.name for one in controller.command_table.command_summaries()} & library.skills.keys()
-    lines += [f"  unused: {library.skills[name].path} (/{name} is built in)" for name in sorted(taken)]
-    lines += [f"  unused: {part.path} ({part.why})" for part in library.unusable]
+    unused = (*library.hidden(builtin), *library.unusable)
+    lines += [f"  unused: {part.path} ({part.why})" for part in unused]
     controller.emit(CommandOutput("\n".join(lines)))
     waiting = services.approvals.undecided(await project_items(controller.setup))
     if open_items := [item for item in waiting if item.kind in get_args(SkillKind)]:
@@ -136,13 +135,18 @@ def _plugin_lines(plugins: Sequence[Plugin], active: Sequence[Plugin]) -> Iterat
             yield f"{'':<8}  {'':<{width}}  without effect: {names}"
 
 
-def _skill_lines(library: SkillLibrary) -> Iterator[str]:
-    width = max((len(one.name) for one in library.skills.values()), default=0)
+def _skill_lines(library: SkillLibrary, builtin: Set[str]) -> Iterator[str]:
+    """List all by the names that the user types; a built-in command may have the first one."""
+    others = {one.path: name for name, one in library.others.items()}
+    typed = {
+        name: others.get(one.path, "") if name in builtin else name for name, one in library.skills.items()
+    }
+    width = max(map(len, (*library.skills, *typed.values())), default=0)
     for name in sorted(library.skills):
         one = library.skills[name]
-        slash = "/" if one.for_user else " "
+        shown = f"/{typed[name]}" if one.for_user and typed[name] else f" {name}"
         about = shorten(" · ".join(filter(None, (one.hint, one.description))), MAX_SUMMARY_CHARS)
-        yield f"  {slash}{name:<{width}}  {one.origin:<7}  {one.kind:<7}  {about}"
+        yield f"  {shown:<{width + 1}}  {one.origin:<7}  {one.kind:<7}  {about}"
 
 
 async def show_agents(controller: Controller, argument: str) -> Event | None:

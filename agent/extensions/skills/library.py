@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,11 +89,12 @@ class SkillLibrary:
         """Return those that can be typed, by name."""
         return [self.skills[name] for name in sorted(self.skills) if self.skills[name].for_user]
 
-    def summaries(self) -> list[CommandSummary]:
-        """List those that can be typed."""
-        found = [CommandSummary(one.name, one.summary) for one in self.for_users()]
+    def summaries(self, builtin: Set[str] = frozenset()) -> list[CommandSummary]:
+        """List those that can be typed; built-in commands have the names `builtin`."""
+        named = [one for one in self.for_users() if one.name not in builtin]
+        found = [CommandSummary(one.name, one.summary) for one in named]
         for name, one in sorted(self.others.items()):
-            if one.for_user and self.skills[one.name] is one:
+            if one in named:
                 found.append(CommandSummary(name, alias_of=one.name))
             elif one.for_user:
                 found.append(CommandSummary(name, one.summary))

@@ -84,7 +84,13 @@ def test_a_typed_command_is_in_the_prompt_and_in_lists(tmp_path: Path) -> None:
         put(tmp_path / ".claude/settings.json", '{"hooks": {"Stop": [{"hooks": [{"command": "x"}]}]}}')
         assert "not approved" not in await run.do("/skills"), "a hook is no skill"
         put(tmp_path / ".claude/commands/init.md", "Ours is another.")
-        assert f"unused: {tmp_path}/.claude/commands/init.md (/init is built in)" in await run.do("/skills")
+        put(tmp_path / ".claude/commands/ops/todo.md", "List all TODO comments.")
+        taken = "makeroom has a command of this name"
+        shown = await run.do("/skills")
+        assert f"unused: {tmp_path}/.claude/commands/init.md ({taken})" in shown
+        assert "/ops:todo  project  command  List all TODO comments." in shown and "/todo " not in shown
+        added = {each.name: each.summary for each in run.controller.commands() if not each.alias_of}
+        assert added["ops:todo"] == "List all TODO comments. · (project)"
         assert [each.name for each in run.controller.commands()].count("init") == 1
         put(tmp_path / "home/.claude/commands/greet.md", "Something new: $ARGUMENTS")
         await run.do("/greet words")
