@@ -311,6 +311,9 @@ class Services(Struct):
         try:
             await self.selection.choose(setup.model_name)
         except UnknownModel as error:
+            if not setup.model_name and len(error.listed) == 1:
+                await self.selection.choose(error.listed[0])
+                return
             if self.chooser is None or not error.listed:
                 raise
             rows = tuple(MenuRow(id, id) for id in error.listed)

@@ -59,7 +59,7 @@ async def open_run(services: Services) -> bool:
     for warning in filter(None, (*config.warnings, *unread, spelling)):
         services.warn(warning)
     _tell_ignored(services)
-    model = services.selection.facts.id
+    model = certain_model(services)
     if options.headless or options.resume is not None or not model:
         return False
     announce(services.setup, model, services.emit)
@@ -90,12 +90,18 @@ def _ignored_line(named: Sequence[str]) -> str:
     return f"without effect: {'; '.join(shown)}{more} (see /doctor)"
 
 
+def certain_model(services: Services) -> str:
+    """Return the name of the model, "" if the server decides it: a compatible one, without a chosen model."""
+    setup = services.setup
+    is_certain = setup.config.official or setup.options.offline or setup.model_name
+    return services.selection.facts.id if is_certain else ""
+
+
 def starting_status(services: Services) -> Status:
     """Return the status before there is a session."""
     setup = services.setup
-    model = services.selection.facts.id
     return Status(
-        model,
+        certain_model(services),
         tokens=None,
         window=0,
         state="NORMAL",

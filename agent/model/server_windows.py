@@ -70,15 +70,16 @@ def name_some(ids: Sequence[str]) -> str:
 async def checked_by_list(known: ModelFacts, get: Get) -> ModelFacts:
     """Return the facts about a model for which the server has no page; it may have pages for none.
 
-    Raises ModelNotFound for a model that is neither known nor in the server's list.
+    llama.cpp answers with its one model under every name. A gateway that lists a Claude model may have more,
+    and these by several names. Raises ModelNotFound for a model that the server does not have.
     """
-    if known.known:
-        return known
     answer = await get("/v1/models")
     entries = listed_models(answer)
+    if [entry.get("owned_by") for entry in entries] == ["llamacpp"]:
+        return facts_from_list(ModelFacts("", known=False), entries)
+    has_claude = any("claude" in str(entry["id"]).lower() for entry in entries)
     is_whole = isinstance(answer, dict) and not answer.get("has_more")
-    any_name = [entry.get("owned_by") for entry in entries] == ["llamacpp"]  # which ignores the name
-    return facts_from_list(known, entries) if is_whole and not any_name else known
+    return facts_from_list(known, entries) if is_whole and not (known.known and has_claude) else known
 
 
 async def with_window(facts: ModelFacts, get: Get, entries: list[dict[str, Any]] | None = None) -> ModelFacts:

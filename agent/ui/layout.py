@@ -164,13 +164,14 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
     cost = cost if status.cost >= 0.00005 else ""
     if not status.priced:
         cost = f"at least {cost}" if cost else "cost unknown"
+    model = PurePath(status.model).name if status.model.startswith("/") else status.model  # of llama.cpp
     unsaved = f"NOT SAVED: {one_line(status.unsaved)}" if status.unsaved else ""
     asking = f"{one_line(status.asks)} waits for your answer (/agents)" if status.asks else ""
     jobs = pluralize(status.jobs, "job") if status.jobs else ""
     agents = pluralize(status.agents, "agent") if status.agents else ""
     parts = (
         _StatusPart(-1, role="error", text=unsaved, stays=True),
-        _StatusPart(4, role="dim", text=" ".join(filter(None, (one_line(status.model), status.effort)))),
+        _StatusPart(4, role="dim", text=" ".join(filter(None, (one_line(model), status.effort)))),
         _StatusPart(0, role=context_role, text=context, stays=status.state != "NORMAL"),
         _StatusPart(3, role="dim", text=cost),
         _StatusPart(1, role=mode_role, text=mode, stays=True),

@@ -69,6 +69,26 @@ def test_the_user_chooses_among_the_models_of_the_server(tmp_path: Path, model: 
         asyncio.run(work())
 
 
+def test_the_only_model_of_a_server_is_used_and_announced_if_none_is_set(tmp_path: Path) -> None:
+    async def work() -> None:
+        home = tmp_path / "home"
+        config = Config(base_url=server.base_url, user_dir=home / "config", cache_dir=home, state_dir=home)
+        setup = RunSetup(Options(), config, tmp_path, {"PATH": "/usr/bin:/bin"})
+        events: list[Event] = []
+        controller = Controller(setup, events.append, AllowAll(), commands, None)
+        try:
+            assert not await controller.open() and controller.status().model == ""
+            await controller.ready()
+            assert controller.status().model == MODEL and controller.status().cost == 0
+        finally:
+            await controller.close()
+        told = [event.text for event in events if isinstance(event, Notice)]
+        assert f"with {MODEL} in " in "".join(told) and "claude" not in "".join(told)
+
+    with ChatServer() as server:
+        asyncio.run(work())
+
+
 @pytest.mark.parametrize("chooser", [None, ScriptedChooser("")])
 def test_without_a_choice_the_start_ends_with_the_names(tmp_path: Path, chooser: ScriptedChooser | None):
     async def work() -> None:

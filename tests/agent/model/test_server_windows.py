@@ -147,29 +147,34 @@ def test_other_servers_may_count_as_they_like(tmp_path: Path) -> None:
         assert w.told(Notice) == [] and w.context.compaction.window.size == 200_000
 
 
+LLAMA_CPP = {"data": [{"id": "/models/gpt-oss.gguf", "owned_by": "llamacpp"}]}
+
+
 @each_row(
-    ("listed", "taken"),
+    ("listed", "mine", "sonnet"),
     [
-        ({"data": [{"id": "gpt-oss"}, {"id": "qwen"}]}, False),
-        ({"data": [{"id": "gpt-oss"}], "has_more": True}, True),
-        ({"data": [{"id": "any/*"}]}, True),
-        ({"data": [{"id": "/models/gpt-oss.gguf", "owned_by": "llamacpp"}]}, True),
-        ({"data": []}, True),
-        (["gpt-oss"], True),
-        (None, True),
+        ({"data": [{"id": "gpt-oss"}, {"id": "qwen"}]}, None, None),
+        ({"data": [{"id": "gpt-oss"}, {"id": "anthropic/claude-opus"}]}, None, "sonnet"),
+        ({"data": [{"id": "gpt-oss"}], "has_more": True}, "mine", "sonnet"),
+        ({"data": [{"id": "any/*"}]}, "mine", "sonnet"),
+        (LLAMA_CPP, "/models/gpt-oss.gguf", "/models/gpt-oss.gguf"),
+        ({"data": []}, "mine", "sonnet"),
+        (["gpt-oss"], "mine", "sonnet"),
+        (None, "mine", "sonnet"),
     ],
 )
-def test_a_name_is_refused_only_by_a_whole_list_without_it(listed: Any, taken: bool) -> None:
+def test_a_list_refuses_names_only_if_it_is_whole_and_llama_cpp_has_one_name(
+    listed: Any, mine: str | None, sonnet: str | None
+) -> None:
     async def get(path: str) -> Any:
         return listed
 
-    unknown = ModelFacts("mine", known=False)
-    if taken:
-        assert asyncio.run(checked_by_list(unknown, get)) == unknown
-    else:
-        with pytest.raises(ModelNotFound, match="the server has gpt-oss, qwen"):
-            asyncio.run(checked_by_list(unknown, get))
-    assert asyncio.run(checked_by_list(ModelFacts("claude-opus-5-5"), get)).known
+    for facts, taken in ((ModelFacts("mine", known=False), mine), (ModelFacts("sonnet"), sonnet)):
+        if taken is not None:
+            assert asyncio.run(checked_by_list(facts, get)).id == taken
+            continue
+        with pytest.raises(ModelNotFound, match="the server has "):
+            asyncio.run(checked_by_list(facts, get))
 
 
 def test_facts_are_kept_for_a_day_by_server_and_model_without_a_password(tmp_path: Path) -> None:

@@ -114,6 +114,12 @@ def test_the_status_line_always_says_that_a_session_is_not_saved(columns: int, o
     assert "NOT SAVED" in shown and len(shown) <= columns
 
 
+def test_the_status_line_shortens_a_model_that_is_named_by_its_file():
+    status = Status("/models/gpt-oss.gguf", 5, 100, "NORMAL", 0.0, "manual", "s", "/w")
+    shown = without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
+    assert shown.startswith("gpt-oss.gguf \N{MIDDLE DOT} ")
+
+
 def test_the_status_line_of_the_start_has_only_characters_of_every_charset() -> None:
     assert without_sgr(status_line(None, 0, RenderContext(100, Theme(False)))) == "starting"
 
