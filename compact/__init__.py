@@ -38,7 +38,7 @@ __getattr__ = lazy_door(
         "breakpoints": "cache_breakpoints",
         "clearing": "call_label clear_candidates placeholder_edit",
         "context_report": "ContextReport",
-        "estimate": "Calibration",
+        "estimate": "estimate_prompt overall_slope text_slope",
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "problems",
         "layers.summary": "SUMMARY_LAYER",

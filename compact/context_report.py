@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from transcripts import Compacted, Folded, PartKind, Reply
 
+from .estimate import overhead_tokens
 from .prices import PriceList
 from .settings import WindowState
 from .shown_blocks import ShownBlock
@@ -46,11 +47,8 @@ class ContextReport(Struct, frozen=True):
         """Report the context, with at most `newest` compactions (None: all)."""
         folded = situation.folded
         view = situation.view
-        calibration = situation.calibration
         tokens = situation.tokens
-        overhead = (
-            min(tokens, calibration.overhead_tokens(folded, situation.overhead)) if view.tokens else tokens
-        )
+        overhead = min(tokens, overhead_tokens(folded, situation.overhead)) if view.tokens else tokens
         earlier = max(0, len(folded.compactions) - newest) if newest else 0
         listed = (
             ListedCompaction(
@@ -63,7 +61,7 @@ class ContextReport(Struct, frozen=True):
             tokens=tokens,
             overhead=overhead,
             kinds={kind: view.tally[kind] for kind in PartKind},
-            blocks=tuple(ShownBlock.largest(view, calibration.text_slope(folded))),
+            blocks=tuple(ShownBlock.largest(folded)),
             compactions=tuple(listed),
             earlier=earlier,
         )

@@ -55,65 +55,51 @@ MAX_SLOPE = 4.0  # no tokenizer is outside this range
 LARGE_CUT = 0.75  # of the newest prompt: if less is left (or was, before an undo), parts are added up
 
 
-class Calibration(Struct, frozen=True):
-    """The model's tokens for each token of our count, by the newest usage.
+def overall_slope(folded: Folded) -> float:
+    """Return the model's tokens for each token of our count, by the newest usage.
 
-    The sizes of prompts are estimated from it and from how earlier prompts of the conversation grew.
+    Before the first reply it is 1; on recordings of current models it is 1.2 to 1.5.
     """
-
-    slope: float = 1.0  # before the first reply; on recordings of current models it is 1.2 to 1.5
-
-    @classmethod
-    def of(cls, folded: Folded) -> Calibration:
-        """Return the calibration by the replies so far."""
-        return calibrate(folded.sizes.pairs)
-
-    def tokens(self, raw: int) -> int:
-        """Return the model's tokens for `raw` of our count."""
-        return max(0, round(self.slope * raw))
-
-    def text_slope(self, folded: Folded) -> float:
-        """Return the model's tokens for each token of text of our count, by the growth of the prompts."""
-        return _rates(folded, self).text
-
-    def prompt_tokens(self, folded: Folded, overhead: int) -> int:
-        """Return the model's tokens of the next prompt; `overhead`: our count of system prompt and tools."""
-        sizes = folded.sizes.requests
-        view = folded.view
-        if not sizes:
-            return self.tokens(overhead + view.tokens)
-        rates = _rates(folded, self)
-        last = sizes[-1]
-        left = (view.tokens + overhead) / last.raw
-        if folded.sizes.edited and not LARGE_CUT <= left <= 1 / LARGE_CUT:
-            return max(0, round(_added_up(folded, overhead, rates)))
-        behind = view.tokens + overhead - last.raw
-        ids = view.ids_before(len(view)) - view.ids_before(view.index_of(last.seq))
-        tokens = last.tokens
-        reply = folded.last_reply
-        if reply is not None and reply.asked == last.seq and reply.usage.prompt:
-            calls = sum(isinstance(block, ToolUseBlock) for block in reply.blocks)
-            behind -= sum(reply.tokens) + Message.FRAME_TOKENS + calls * Message.CALL_ID_TOKENS
-            ids -= calls
-            tokens = reply.usage.total
-        return max(0, tokens + round(rates.of(behind, ids)))
-
-    def tokens_behind(self, folded: Folded, at: int) -> int:
-        """Return the model's tokens of the messages from index `at` on."""
-        return max(0, round(_at_rates(folded, at, len(folded.view), _rates(folded, self))))
-
-    def overhead_tokens(self, folded: Folded, overhead: int) -> float:
-        """Return the model's tokens of system prompt and tools, of which `overhead` is our count."""
-        if not folded.sizes.requests:
-            return self.tokens(overhead)
-        return _frame(folded, overhead, _rates(folded, self))
+    sizes = folded.sizes.requests
+    return _bounded(sizes[-1].tokens / sizes[-1].raw) if sizes else 1.0
 
 
-def calibrate(measures: tuple[tuple[int, int], ...]) -> Calibration:
-    """Return the ratio of the newest of (our count, the usage's prompt tokens)."""
-    usable = (actual / raw for raw, actual in reversed(measures) if raw > 0 and actual > 0)
-    slope = next(usable, None)
-    return Calibration() if slope is None else Calibration(_bounded(slope))
+def text_slope(folded: Folded) -> float:
+    """Return the model's tokens for each token of text of our count, by the growth of the prompts."""
+    return _rates(folded).text
+
+
+def estimate_prompt(folded: Folded, overhead: int) -> int:
+    """Return the model's tokens of the next prompt; `overhead`: our count of system prompt and tools."""
+    sizes = folded.sizes.requests
+    view = folded.view
+    if not sizes:
+        return overhead + view.tokens
+    rates = _rates(folded)
+    last = sizes[-1]
+    left = (view.tokens + overhead) / last.raw
+    if folded.sizes.edited and not LARGE_CUT <= left <= 1 / LARGE_CUT:
+        return max(0, round(_added_up(folded, overhead, rates)))
+    behind = view.tokens + overhead - last.raw
+    ids = view.ids_before(len(view)) - view.ids_before(view.index_of(last.seq))
+    tokens = last.tokens
+    reply = folded.last_reply
+    if reply is not None and reply.asked == last.seq and reply.usage.prompt:
+        calls = sum(isinstance(block, ToolUseBlock) for block in reply.blocks)
+        behind -= sum(reply.tokens) + Message.FRAME_TOKENS + calls * Message.CALL_ID_TOKENS
+        ids -= calls
+        tokens = reply.usage.total
+    return max(0, tokens + round(rates.of(behind, ids)))
+
+
+def tokens_behind(folded: Folded, at: int) -> int:
+    """Return the model's tokens of the messages from index `at` on."""
+    return max(0, round(_at_rates(folded, at, len(folded.view), _rates(folded))))
+
+
+def overhead_tokens(folded: Folded, overhead: int) -> float:
+    """Return the model's tokens of system prompt and tools, of which `overhead` is our count."""
+    return _frame(folded, overhead, _rates(folded)) if folded.sizes.requests else overhead
 
 
 def _bounded(slope: float) -> float:
@@ -132,32 +118,35 @@ class _Rates(Struct, frozen=True):
 
 
 class TokenFit(Struct):
-    """The rates, kept with the folded facts, and the requests and the slope that they were fitted to."""
+    """The rates, kept with the folded facts, and the requests that they were fitted to."""
 
     rates: _Rates = field(default_factory=_Rates)
-    fitted_to: tuple[int, RequestSize | None, float] = (0, None, 0.0)
+    fitted_to: tuple[int, RequestSize | None] = (0, None)
 
 
-def _rates(folded: Folded, calibration: Calibration) -> _Rates:
+def _rates(folded: Folded) -> _Rates:
     """Return the rates by which requests have grown so far; worked out once for each request."""
     sizes = folded.sizes.requests
     if not sizes:
-        return _Rates(text=calibration.slope)
+        return _Rates()
     fit = folded.memo(TokenFit)
-    key = (len(sizes), sizes[-1], calibration.slope)
+    key = (len(sizes), sizes[-1])
     if fit.fitted_to != key:
-        fit.rates = _fitted(sizes, calibration)
+        fit.rates = _fitted(sizes, overall_slope(folded))
         fit.fitted_to = key
     return fit.rates
 
 
-def _fitted(sizes: list[RequestSize], calibration: Calibration) -> _Rates:
-    """Fit the rates to the growth of the newest requests by least squares, kept near the usual values."""
+def _fitted(sizes: list[RequestSize], slope: float) -> _Rates:
+    """Fit the rates to the growth of the newest requests by least squares, kept near the usual values.
+
+    `slope` is that of the newest request.
+    """
     # Growth is the best measure; a whole prompt also contains tokens that the API adds.
     first = sizes[0]
     last = sizes[-1]
-    has_grown = last.raw > 1.3 * first.raw
-    slope = (last.tokens - first.tokens) / (last.raw - first.raw) if has_grown else calibration.slope
+    if last.raw > 1.3 * first.raw:
+        slope = (last.tokens - first.tokens) / (last.raw - first.raw)
     usual = min(1.5, max(1.0, slope))
     # How firmly the rates are kept there, as if so much had been measured. The rate of text is known after a
     # few hundred tokens; that of ids is hard to separate from the text of the calls.

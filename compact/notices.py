@@ -12,6 +12,7 @@ from typing import Any
 from transcripts import Compacted
 
 from .breakpoints import cached_messages
+from .estimate import tokens_behind
 from .report import COLD_RETURN
 from .situation import Proposal, Situation
 
@@ -118,7 +119,7 @@ def rewrite_note(situation: Situation) -> str:
         return ""
     since = situation.now - situation.settings.cache_ttl_s
     cached = cached_messages(folded, folded, folded.last_seq + 1, since)
-    written = min(situation.tokens, situation.calibration.tokens_behind(folded, cached))
+    written = min(situation.tokens, tokens_behind(folded, cached))
     dollars = situation.prices.dollars(written * situation.prices.write)
     if dollars < MIN_TOLD_COST_USD:
         return ""

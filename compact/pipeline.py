@@ -31,6 +31,7 @@ from compact.layers.summary import (
 from transcripts import Fold, TextBlock, earliest_seq
 
 from .clearing import clear_candidates, placeholder_edit
+from .estimate import text_slope
 from .report import propose
 from .settings import CompactSettings, ContextWindow
 from .shown_blocks import ShownBlock
@@ -158,7 +159,7 @@ def _reactive_ladder(situation: Situation, rung: int) -> Flow:
             proposal = fallback_summary(situation, "reactive", "rung 2")
         if proposal is not None and is_acceptable(situation, proposal):
             return CompactionPlan((proposal,), failures)
-    named = ShownBlock.largest_sentence(situation.view, situation.slope)
+    named = ShownBlock.largest_sentence(situation.folded)
     return CompactionPlan((), failures=failures, note=f"nothing more can be cleared. {named}")
 
 
@@ -204,8 +205,7 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Compacti
     then = situation
     for proposal in planned.proposals:
         then = then.with_edits(proposal.edits)
-    slope = situation.slope
-    remaining = ShownBlock.largest(then.view, slope)[:PREVIEWED_BLOCKS] if planned.proposals else []
+    remaining = ShownBlock.largest(then.folded)[:PREVIEWED_BLOCKS] if planned.proposals else []
     return replace(planned, removed=tuple(removed), remaining=tuple(f"  {block.line}" for block in remaining))
 
 
@@ -236,7 +236,8 @@ def _fold_preview(situation: Situation, fold: Fold) -> str:
     last = view.index_of(fold.last)
     tokens = view.tokens_before(min(len(view), last + 1)) - view.tokens_before(first)
     sizes = [len(block.text) for block in fold.blocks if isinstance(block, TextBlock)]
-    summary, *files = (situation.slope * fold.tokens * size / sum(sizes) for size in sizes)
+    slope = text_slope(situation.folded)
+    summary, *files = (slope * fold.tokens * size / sum(sizes) for size in sizes)
     return (
         f"  r{fold.first} to r{fold.last} ({last - first + 1} messages, {situation.scaled(tokens):,} tokens) "
         f"become a summary of about {summary:,.0f} tokens"

@@ -8,6 +8,7 @@ from typing import Unpack
 from transcripts import Clear, Compacted, Edit, Fold, Folded, PartKind, Unthink, View
 
 from .breakpoints import cached_messages
+from .estimate import estimate_prompt, tokens_behind
 from .invariants import changed_span, with_dropped_thinking
 from .page_references import refers_to_a_page, resolved_references
 from .prices import RewriteBill
@@ -41,7 +42,7 @@ def propose(
     made = Compacted(folded.last_seq, ts=situation.now, layer=layer, trigger=trigger, edits=edits)
     folded.compactions = [*folded.compactions, made]
     then = folded.view
-    after = min(before, situation.calibration.prompt_tokens(folded, situation.overhead))
+    after = min(before, estimate_prompt(folded, situation.overhead))
     freed = before - after
     bill = _bill(situation, folded, edits, after)
     tallies = zip(PartKind, view.tally, then.tally, strict=True)
@@ -59,7 +60,7 @@ def propose(
         "calls": situation.folded.conversation.reply_count,
         "kinds": kinds,
         "edits": dict(Counter(map(_edit_label, edits))),
-        "biggest": [block.line for block in ShownBlock.largest(then, situation.slope)[:NAMED_BLOCKS]],
+        "biggest": [block.line for block in ShownBlock.largest(folded)[:NAMED_BLOCKS]],
         **more,
     }
     return Proposal(layer, trigger=trigger, edits=edits, report=report, files=files)
@@ -80,7 +81,7 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: in
         return RewriteBill(after, rewritten=0, freed=freed)  # nothing that changes was ever sent
     since = situation.now - situation.settings.cache_ttl_s
     cached = cached_messages(situation.folded, then, view[changed].first, since)
-    rewritten = min(after, situation.calibration.tokens_behind(then, cached))
+    rewritten = min(after, tokens_behind(then, cached))
     return RewriteBill(after - rewritten, rewritten=rewritten, freed=freed)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from transcripts import Part, PartKind, TextBlock, ToolUseBlock, View
+from transcripts import Folded, Part, PartKind, TextBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 from transcripts.wording import pluralize
 
 from .clearing import call_label, recall_id, shown_text
+from .estimate import text_slope
 
 NAMED_BLOCKS = 3  # of the largest blocks that a report and a message name
 # Labels of texts that replace messages, by their beginning; those of "folded" are of earlier versions.
@@ -65,19 +66,20 @@ class ShownBlock(Struct, frozen=True):
         return f"{self.label}, {pluralize(self.tokens, 'token')} ({self.id})"
 
     @classmethod
-    def largest_sentence(cls, view: View, slope: float) -> str:
+    def largest_sentence(cls, folded: Folded) -> str:
         """Name the largest blocks in one sentence, for the end of a message."""
-        named = "; ".join(block.line for block in ShownBlock.largest(view, slope)[:NAMED_BLOCKS])
+        named = "; ".join(block.line for block in ShownBlock.largest(folded)[:NAMED_BLOCKS])
         return f"Largest blocks: {named}" if named else "The conversation is empty"
 
     @classmethod
-    def largest(cls, view: View, slope: float) -> list[ShownBlock]:
-        """Return the blocks of the view, largest first; `slope` is the model's tokens for each of our count.
+    def largest(cls, folded: Folded) -> list[ShownBlock]:
+        """Return the blocks of the view with their tokens by the model's count, largest first.
 
         A fold has one count for all of its blocks, which the view divides evenly; here it is divided by size.
         """
+        slope = text_slope(folded)
         found: list[ShownBlock] = []
-        for message in view:
+        for message in folded.view:
             texts = [_text_of_edit(part) for part in message.parts]
             folds = [text.startswith(_FOLD_STARTS) for text in texts]
             if not any(folds):

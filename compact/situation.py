@@ -12,7 +12,7 @@ from transcripts import Edit, Folded, Usage, View, own_words
 
 from .cache_use import cache_used
 from .directives import FACT, LASTING, NOTHING, REST, Sentence, is_errand, weighed_sentences
-from .estimate import Calibration
+from .estimate import estimate_prompt, overall_slope
 from .local_summary import LocalSummary
 from .prices import Prices
 from .settings import CompactSettings, ContextWindow
@@ -124,7 +124,6 @@ class Situation(Struct, frozen=True):
     prices: Prices
     now: float  # seconds since the epoch; the age of the cache is relative to it
     overhead: int  # our count of system prompt and tools, in tokens
-    calibration: Calibration
     binds: bool  # whether the model binds thinking to its prefix
     counter: TokenCounter
     live: tuple[str, ...] = ()  # state outside the conversation (permission mode, ...), one line each
@@ -143,8 +142,8 @@ class Situation(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         force_setattr(self, "view", self.folded.view)
-        force_setattr(self, "slope", self.calibration.slope)
-        force_setattr(self, "tokens", self.calibration.prompt_tokens(self.folded, self.overhead))
+        force_setattr(self, "slope", overall_slope(self.folded))
+        force_setattr(self, "tokens", estimate_prompt(self.folded, self.overhead))
         force_setattr(self, "cache_used", cache_used(self.folded))
 
     @property

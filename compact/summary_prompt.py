@@ -14,6 +14,7 @@ from transcripts import Folded, Message, Part, PartKind, Reply, TextBlock, ToolR
 from transcripts.patterns import lazy_pattern
 
 from .breakpoints import cache_breakpoints, cached_messages
+from .estimate import tokens_behind
 from .situation import Situation, SummaryReply, SummaryRequest
 
 INSTRUCTIONS = """\
@@ -157,7 +158,7 @@ def summary_usage(situation: Situation, cached: bool) -> Usage:
     read = 0 if situation.cache_is_cold else cached_messages(folded, folded, folded.last_seq + 1, since)
     written = prompt
     if read:
-        written = min(prompt, situation.calibration.tokens_behind(folded, read) + INSTRUCTION_TOKENS)
+        written = min(prompt, tokens_behind(folded, read) + INSTRUCTION_TOKENS)
     return Usage(cache_read=prompt - written, cache_written=written, output=output)
 
 

@@ -32,6 +32,7 @@ from transcripts import (
 from transcripts.wording import shorten
 
 from .clearing import PLACEHOLDER_TOKENS, call_label, is_placeholder, is_replaced, strike_edits
+from .estimate import estimate_prompt
 from .invariants import changed_span, dropped_by_undo
 from .page_references import resolved_references
 from .report import propose
@@ -97,7 +98,7 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
     for each in hiding:  # an undo that could never take effect is refused
         then = then.with_edits((), without=each.seq)
     later = " and ".join(each.id for each in hiding)
-    after = situation.calibration.prompt_tokens(then, situation.overhead)
+    after = estimate_prompt(then, situation.overhead)
     if after > situation.window.size:
         over = after - situation.window.size
         within = f"it is covered by the later {later}, and without these " if hiding else ""
@@ -258,7 +259,7 @@ def _beginning(blocks: tuple[Block, ...]) -> str:
 def plan_drop(situation: Situation, name: str) -> Proposal | CannotChange:
     """Plan to drop the block with this id, which is the id in the list or the one that recalls it."""
     folded = situation.folded
-    blocks = ShownBlock.largest(situation.view, situation.calibration.text_slope(folded))
+    blocks = ShownBlock.largest(folded)
     found = (each for each in blocks if name in (each.id, each.recall_id, f"r{each.part.seq}"))
     block = next(found, None)
     if block is None:

@@ -44,7 +44,6 @@ from .tool_kinds import ToolKind, tool_kind
 from .view import View
 from .view_renderer import render_view
 
-MAX_MEASUREMENTS = 64  # the number that the fit of the token estimate uses
 MAX_SIZES = 4_096  # of prompts; more than were sent since a summary
 _INVALID_NAME_CHAR = lazy_pattern(r"[^a-zA-Z0-9_-]")
 
@@ -245,24 +244,13 @@ class Sizes(Struct):
 
     requests: list[RequestSize] = field(default_factory=list)
     edited: bool = False
-    _pairs: list[tuple[int, int]] = field(default_factory=list)
-
-    @property
-    def pairs(self) -> tuple[tuple[int, int], ...]:
-        """(our count, the API's count) of the newest prompts, in tokens."""
-        return tuple(self._pairs[-MAX_MEASUREMENTS:])
 
     def add(self, seq: int, ours: object, actual: object, folded: Folded) -> None:
         """Add the counts of a prompt of all facts before `seq`, unless one of them is missing.
 
         If the model changed to one that counts differently, earlier counts are scaled to the new model's.
         """
-        if not (isinstance(ours, int) and isinstance(actual, int)):
-            return
-        if len(self._pairs) == 2 * MAX_MEASUREMENTS:
-            del self._pairs[:MAX_MEASUREMENTS]
-        self._pairs.append((ours, actual))
-        if ours <= 0 or actual <= 0:
+        if not (isinstance(ours, int) and isinstance(actual, int) and ours > 0 and actual > 0):
             return
         model = folded.opened.model if folded.opened else ""
         last = self.requests[-1] if self.requests else None
@@ -293,7 +281,7 @@ class Sizes(Struct):
         last = self.requests[-1]
         if last.seq != seq or before.model != last.model:
             return False
-        del self.requests[-1], self._pairs[-1]
+        del self.requests[-1]
         self.edited = not last.grown
         return True
 

@@ -15,7 +15,6 @@ from agent.menus import Menu, MenuRow
 from agent.session import Session, fetch_deferred, note_news, record_opening
 from compact import (
     NEVER_PAYS_BACK,
-    Calibration,
     CannotChange,
     CompactionPlan,
     ContextReport,
@@ -237,9 +236,7 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
     if not argument:
         if controller.chooser is None:
             return usage_notice("drop", "name a block by its id; /context lists the largest")
-        folded = session.folded
-        largest = ShownBlock.largest(folded.view, Calibration.of(folded).text_slope(folded))
-        menu = _blocks_menu(largest)
+        menu = _blocks_menu(ShownBlock.largest(session.folded))
         if not menu.rows:
             return Notice("nothing to drop yet")
         row = await controller.chooser.choose(menu)

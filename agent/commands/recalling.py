@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent.app import Controller, start_command
 from agent.events import CommandOutput, Event, Notice
-from compact import Calibration, Evicted
+from compact import Evicted, text_slope
 from transcripts import Folded, Result
 from transcripts.patterns import lazy_pattern
 from transcripts.search import Originals, Scope, is_recall_id
@@ -70,7 +70,7 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
 def _evicted_list(folded: Folded, originals: Originals | None) -> CommandOutput:
     """List blocks that are no longer in the context, up to MAX_EVICTED_LINES, and how to show them."""
     found = Evicted.all_of(folded)
-    slope = Calibration.of(folded).text_slope(folded)
+    slope = text_slope(folded)
     if not found:
         return CommandOutput(
             "Nothing was cleared or summarized yet.\nUse /recall WORDS to search the whole transcript."

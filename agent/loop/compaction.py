@@ -36,7 +36,6 @@ from compact import (
     COLD_RETURN,
     REACTIVE_RUNGS,
     AccountsMissing,
-    Calibration,
     CompactionPlan,
     Flow,
     Proposal,
@@ -47,7 +46,9 @@ from compact import (
     Trigger,
     compaction_notice,
     is_announced,
+    overall_slope,
     plan,
+    text_slope,
     without_long_accounts,
 )
 from tools.files import shown_cwd
@@ -121,9 +122,8 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
             return
         note_not_compacted(session, outcome)
     folded = session.folded
-    calibration = Calibration.of(session.folded)
-    messages = (folded.view.tokens + 1) * calibration.slope
-    prompt = max(messages, calibration.prompt_tokens(folded, state.overhead))
+    messages = (folded.view.tokens + 1) * overall_slope(folded)
+    prompt = max(messages, prompt_tokens(session, context))
     outcome = CompactionOutcome()
     is_due = prompt >= state.quiet_below[0] or messages >= state.quiet_below[1]
     if is_due or context.background_summary is not None:
@@ -255,10 +255,9 @@ async def _counted_tokens(session: Session, context: TurnContext) -> int:
     window = context.compaction.window.size
     view = folded.view
     seen = folded.last_reply_seq
-    slope = Calibration.of(folded).text_slope(folded)
     new = [part for each in view[view.index_of(seen + 1) :] for part in each.parts if part.seq > seen]
     estimate = prompt_tokens(session, context)
-    ours = slope * sum(part.tokens for part in new)
+    ours = text_slope(folded) * sum(part.tokens for part in new)
     if estimate < MIN_ASKED_SHARE * window or ours < 0.1 * window:  # little is new
         return 0
     blocks = [
@@ -371,7 +370,6 @@ def situation_of(session: Session, context: TurnContext) -> Situation:
         prices=state.prices_in(folded),
         now=context.clock.now(),
         overhead=state.overhead,
-        calibration=Calibration.of(folded),
         binds=state.binds,
         counter=state.counter,
         live=tuple(live_state(session, context)),
@@ -518,6 +516,4 @@ async def compact_reactively(
         # and a reply that was cut off is continued by another request.
         if outcome.ids or state.window != before or because != TOO_LARGE:
             return
-    folded = session.folded
-    named = ShownBlock.largest_sentence(folded.view, Calibration.of(folded).text_slope(folded))
-    raise PromptTooLong(f"{error}. {named}", error.actual, error.limit)
+    raise PromptTooLong(f"{error}. {ShownBlock.largest_sentence(session.folded)}", error.actual, error.limit)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from agent.events import Emit, Notice
 from agent.model_port import RequestSettings
 from agent.session import Session, show_replayed
-from compact import Calibration, Prices
+from compact import Prices, text_slope
 from transcripts import Block, Compacted, Instructed, Opened, Reply, ThinkingBlock, Undone, same_tools
 
 from .context import MIN_TOLD_DOLLARS, TurnContext
@@ -140,8 +140,7 @@ async def show_prompt_cost(
     if state.prices.is_guess:
         return
     price = state.prices.dollars(state.prices.write if context.settings.cache else 1.0)
-    slope = Calibration.of(session.folded).text_slope(session.folded)
-    tokens = round(sum(state.counter.blocks(tuple(blocks))) * slope)
+    tokens = round(sum(state.counter.blocks(tuple(blocks))) * text_slope(session.folded))
     if tokens * price >= MIN_TOLD_DOLLARS / 2:
         tokens = await context.model.count_tokens(context.settings.model, blocks) or tokens
     if (dollars := tokens * price) >= MIN_TOLD_DOLLARS:

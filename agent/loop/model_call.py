@@ -28,7 +28,7 @@ from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, 
 from agent.model import MAX_TRIES, Failures, ended_early
 from agent.model_port import IncomingReply, ModelRequest
 from agent.session import Session
-from compact import Calibration, ContextWindow, cache_breakpoints
+from compact import ContextWindow, cache_breakpoints, estimate_prompt
 from transcripts import (
     Block,
     Clear,
@@ -70,9 +70,8 @@ class Repairs(Struct):
 
 
 def prompt_tokens(session: Session, context: TurnContext) -> int:
-    """Return the calibrated size of the next prompt in tokens."""
-    folded = session.folded
-    return Calibration.of(folded).prompt_tokens(folded, context.compaction.overhead)
+    """Return the estimated size of the next prompt in tokens."""
+    return estimate_prompt(session.folded, context.compaction.overhead)
 
 
 MIN_SEEN_SHARE = 0.7  # of our estimate of a prompt: a server that saw less has truncated it

@@ -27,7 +27,6 @@ from msgspec.structs import replace
 
 from compact import (
     REACTIVE_RUNGS,
-    Calibration,
     FileTouch,
     PutBackRules,
     Situation,
@@ -306,7 +305,6 @@ class _Replay(Struct):
             prices=learned_prices(self.folded, setup.prices),
             now=now,
             overhead=setup.overhead,
-            calibration=Calibration(),  # exact, because the usage is our own count
             binds=True,
             counter=setup.counter,
         )

@@ -78,7 +78,7 @@ def _plan(situation: Situation) -> Flow:
     if situation.vetoed or exempt.ranges or exempt.clears:  # a fold would take what is exempt with it
         return CompactionPlan()
     if _thrashing(uncleared.folded, settings):
-        named = ShownBlock.largest_sentence(uncleared.view, uncleared.slope)
+        named = ShownBlock.largest_sentence(uncleared.folded)
         return _without_model(uncleared, "auto", f"summaries follow each other too closely. {named}")
     if _breaker_open(uncleared.folded, settings):
         failed = f"the last {settings.breaker_failures} model summaries failed"
@@ -246,7 +246,7 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
 def _without_model(situation: Situation, trigger: Trigger, why: str) -> CompactionPlan:
     if (proposal := fallback_summary(situation, trigger, why)) is not None:
         return CompactionPlan((proposal,), note=why)
-    named = ShownBlock.largest_sentence(situation.view, situation.slope)
+    named = ShownBlock.largest_sentence(situation.folded)
     return CompactionPlan(note=f"{why}. Nothing more can be cleared. {named}")
 
 

@@ -8,7 +8,6 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from compact.breakpoints import cache_breakpoints
-from compact.estimate import calibrate
 from compact.pipeline import plan
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
@@ -51,7 +50,6 @@ def measure(messages: int) -> float:
         Prices(),
         0.0,
         100,
-        calibrate(()),
         True,
         TokenCounter.load(),
     )

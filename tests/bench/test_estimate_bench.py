@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from agent.replay.policies import PRICE_TIERS
 from compact import (
-    Calibration,
     CompactSettings,
     ContextWindow,
     Situation,
@@ -28,7 +27,7 @@ from compact import (
     finish_plan,
     plan,
 )
-from compact.estimate import LARGE_CUT
+from compact.estimate import LARGE_CUT, estimate_prompt
 from tests.agent.test_long_session import run_and_check
 from transcripts import (
     Block,
@@ -130,7 +129,6 @@ class _Session:
 
     def _ask(self, reply: Reply) -> RequestSent:
         folded = self.folded
-        calibration = Calibration.of(folded)
         situation = Situation(
             folded=folded,
             settings=self.settings,
@@ -138,7 +136,6 @@ class _Session:
             prices=PRICE_TIERS["standard"],
             now=reply.ts,
             overhead=OVERHEAD,
-            calibration=calibration,
             binds=True,
             counter=self.counter,
         )
@@ -152,7 +149,7 @@ class _Session:
         if len(sizes.requests) >= CALIBRATED:
             is_large = raw < LARGE_CUT * sizes.requests[-1].raw
             kind = "large cut" if is_large else "small cut" if sizes.edited else "grown"
-            estimate = calibration.prompt_tokens(folded, OVERHEAD)
+            estimate = estimate_prompt(folded, OVERHEAD)
             self.errors[kind].append(abs(estimate - actual) / actual)
         asked = RequestSent(folded.last_seq + 1, reply.ts, "turn", actual, raw)
         folded.apply(asked)

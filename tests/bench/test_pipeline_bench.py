@@ -13,7 +13,6 @@ import pytest
 
 from agent.replay.command import read_recordings
 from agent.replay.policies import PRICE_TIERS
-from compact.estimate import Calibration
 from compact.layers.summary import fallback_summary
 from compact.local_summary import accounting_steps
 from compact.settings import CompactSettings, ContextWindow
@@ -67,7 +66,7 @@ def compact(folded: Folded, counter: TokenCounter) -> float:
     """Seconds of CPU that `/compact` without a model takes; it is recorded."""
     situation = Situation(
         folded, CompactSettings(), ContextWindow(200_000, 32_000), PRICE_TIERS["standard"],
-        now=folded.facts[-1].ts, overhead=3_200, calibration=Calibration(), binds=True, counter=counter,
+        now=folded.facts[-1].ts, overhead=3_200, binds=True, counter=counter,
     )  # fmt: skip
     begun = time.process_time()
     made = fallback_summary(situation, "manual", "no model")

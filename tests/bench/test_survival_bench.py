@@ -21,7 +21,6 @@ import pytest
 
 from agent.replay.canned_summary import canned_summary
 from compact.definitions import LINE_NUMBER, enclosing_definition
-from compact.estimate import Calibration
 from compact.identifiers import (
     OLD_TEXT_ARGUMENTS,
     base_name,
@@ -174,7 +173,6 @@ def test_what_is_kept_names_what_the_next_calls_use(make):
                 Prices(),
                 0.0,
                 12_000,
-                Calibration(),
                 True,
                 counter,
             )

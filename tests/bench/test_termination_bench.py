@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from compact.estimate import Calibration
 from compact.pipeline import plan
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
@@ -47,7 +46,6 @@ def compact(folded, window, counter, trigger):
         Prices(),
         now=0.0,
         overhead=window // 20,
-        calibration=Calibration(),
         binds=True,
         counter=counter,
     )

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.replay.policies import PRICE_TIERS
-from compact.estimate import calibrate
+from compact.estimate import estimate_prompt
 from compact.folding import RESTORED_HEADING
 from compact.invariants import problems
 from compact.layers.summary import TOO_LITTLE, fallback_summary
@@ -371,8 +371,7 @@ def test_complaint_23_the_estimate_learns_from_the_usage_and_the_window_is_the_m
     for at in range(30):
         raw = 3_000 + folded.view.tokens
         actual = 2_500 + int(1.37 * raw)
-        learnt = calibrate(folded.sizes.pairs)
-        errors.append(abs(learnt.prompt_tokens(folded, 3_000) - actual) / actual)
+        errors.append(abs(estimate_prompt(folded, 3_000) - actual) / actual)
         asked = world.add(RequestSent, "turn", 0, raw)
         use = ToolUseBlock(f"t{at}", "read", {"file_path": f"\u6587\u4ef6{at}.py"})
         output = int(1.37 * sum(COUNT.blocks((use,))))

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from compact.context_report import ContextReport, estimated_and_actual_cost
+from compact.estimate import text_slope
 from compact.notices import MIN_TOLD_CALLS, compaction_notice, is_announced, rewrite_note
 from compact.pipeline import _fold_preview, dry_run
 from compact.prices import PriceList, Prices
@@ -237,14 +238,13 @@ def test_blocks_are_named_by_their_call_or_their_kind():
     world = session(1)
     labels = [ShownBlock(part, 0).label for message in world.folded.view for part in message.parts]
     assert labels == ["user", "thinking", "call of bash make part0", "bash make part0"]
-    assert ShownBlock.largest(world.folded.view, 1.0)[0].line == "bash make part0, 1,000 tokens (r4)"
+    assert ShownBlock.largest(world.folded)[0].line == "bash make part0, 1,000 tokens (r4)"
     few = World()
     few.user("go")
-    assert [block.line for block in ShownBlock.largest(few.folded.view, 1.0)] == ["user, 1 token (r1.0)"]
-    assert ShownBlock.largest_sentence(World(judged=False).folded.view, 1.0) == "The conversation is empty"
-    assert ShownBlock.largest_sentence(world.folded.view, 2.0).startswith(
-        "Largest blocks: bash make part0, 2,000"
-    )
+    assert [block.line for block in ShownBlock.largest(few.folded)] == ["user, 1 token (r1.0)"]
+    assert ShownBlock.largest_sentence(World(judged=False).folded) == "The conversation is empty"
+    largest = ShownBlock.largest_sentence(session(1, slope=1.5).folded)
+    assert largest.startswith("Largest blocks: bash make part0, 1,500")
 
 
 def test_a_compaction_without_a_prediction_is_not_compared():
@@ -283,9 +283,10 @@ def test_a_preview_says_how_many_messages_become_a_summary_of_which_size():
     first = view.index_of(6)
     last = view.index_of(31)
     tokens = view.tokens_before(last + 1) - view.tokens_before(first)
+    slope = text_slope(world.folded)
     assert _fold_preview(world.situation, fold) == (
-        f"  r6 to r31 ({last - first + 1} messages, {tokens:,} tokens) become a summary of about 100 tokens"
-        " and 300 tokens of files shown again"
+        f"  r6 to r31 ({last - first + 1} messages, {tokens:,} tokens) become a summary of about"
+        f" {100 * slope:.0f} tokens and {300 * slope:.0f} tokens of files shown again"
     )
     assert "and" not in _fold_preview(world.situation, replace(fold, blocks=blocks[:1]))
 

@@ -8,11 +8,11 @@ from threading import Semaphore
 
 import pytest
 
-from compact.estimate import Calibration, calibrate
+from compact.estimate import estimate_prompt, overall_slope, text_slope
 from compact.report import propose
 from compact.tokens import LOADING_CHARS, TokenCounter
 from tests.tables import each_row
-from transcripts.facts import Clear, Compacted, Edit, Fold, Result, Rewound
+from transcripts.facts import Clear, Compacted, Edit, Fold, Reply, RequestSent, Result, Rewound
 from transcripts.messages import (
     ImageBlock,
     RedactedThinkingBlock,
@@ -143,26 +143,27 @@ def test_an_image_has_a_token_for_750_pixels_and_1600_at_most(data, tokens):
 
 
 def test_the_newest_figure_gives_the_slope_within_bounds():
-    assert calibrate(()) == Calibration(1.0) == calibrate(((0, 5), (5, 0)))
-    assert calibrate(((1_000, 1_300),)) == Calibration(1.3)
-    assert calibrate(((1_000, 1_300), (2_000, 2_400), (5, 0))).slope == 1.2
-    assert calibrate(((1_000, 90_000),)).slope == 4.0 and calibrate(((1_000, 1),)).slope == 0.3
-    assert Calibration(1.3).tokens(100) == 130
+    world = World(judged=False)
+    figures = [(0, 5, 1.0), (1_000, 1_300, 1.3), (2_000, 2_400, 1.2), (5, 0, 1.2)]
+    for raw, actual, slope in (*figures, (1_000, 90_000, 4.0), (1_000, 1, 0.3)):
+        asked = world.add(RequestSent, "turn", 0, raw)
+        world.add(Reply, (TextBlock("x"),), (1,), Usage(actual, 1), asked=asked.seq)
+        assert overall_slope(world.folded) == slope, (raw, actual)
 
 
 def test_the_newest_usage_is_exact_and_only_what_came_since_is_estimated():
     world = World(overhead=100, judged=False)
     world.user("x" * 400)
-    learnt = Calibration(1.25)
-    assert learnt.prompt_tokens(world.folded, 100) == 1.25 * (100 + 100 + 4)
+    assert estimate_prompt(world.folded, 100) == 100 + 100 + 4
     reply_raw = world.folded.view.tokens
-    world.reply("x" * 40, usage=Usage(input=1_000, cache_read=500, output=60))
-    assert learnt.prompt_tokens(world.folded, 100) == 1_560
+    world.reply("x" * 40, usage=Usage(input=200, cache_read=55, output=60))
+    assert text_slope(world.folded) == 1.25
+    assert estimate_prompt(world.folded, 100) == 255 + 60
     world.user("x" * 80)
-    assert learnt.prompt_tokens(world.folded, 100) == 1_560 + 1.25 * (20 + 4)
+    assert estimate_prompt(world.folded, 100) == 255 + 60 + 1.25 * (20 + 4)
     world.reply("unmeasured", usage=Usage())
     behind = world.folded.view.tokens - reply_raw
-    assert learnt.prompt_tokens(world.folded, 100) == pytest.approx(1_500 + 1.25 * behind, abs=1)
+    assert estimate_prompt(world.folded, 100) == pytest.approx(255 + 1.25 * behind, abs=1)
 
 
 def counted(world):
@@ -192,10 +193,10 @@ def test_what_is_left_after_a_large_cut_is_known(kept, folded):
     if folded:
         record = (TextBlock("record " * 600),)
         edits = (Fold(1, results[-1].seq, record, sum(COUNT.blocks(record))),)
-    tokens = calibrate(world.folded.sizes.pairs).prompt_tokens(world.folded.with_edits(edits), 3_000)
+    tokens = estimate_prompt(world.folded.with_edits(edits), 3_000)
     world.add(Compacted, "micro", "auto", edits, report={})
     assert tokens == pytest.approx(counted(world), rel=0.05 if kept or folded else 0.08)
-    assert calibrate(world.folded.sizes.pairs).prompt_tokens(world.folded, 3_000) == tokens
+    assert estimate_prompt(world.folded, 3_000) == tokens
 
 
 def test_what_a_batch_writes_again_is_known_where_it_is_mostly_calls_and_placeholders():
@@ -238,6 +239,6 @@ def test_a_record_is_not_counted_as_the_placeholders_before_it_were():
         world.user("go on")
     record = (TextBlock("record " * 8_000),)
     folds = (Fold(1, world.folded.last_seq, record, sum(COUNT.blocks(record))),)
-    tokens = calibrate(world.folded.sizes.pairs).prompt_tokens(world.folded.with_edits(folds), 3_000)
+    tokens = estimate_prompt(world.folded.with_edits(folds), 3_000)
     world.add(Compacted, "ledger", "auto", folds, report={})
     assert tokens == pytest.approx(sent().prompt, rel=0.08)

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from agent.model.anthropic.messages import encode_message
 from compact.breakpoints import cache_breakpoints
-from compact.estimate import Calibration
 from compact.invariants import problems
 from compact.pipeline import plan
 from compact.prices import Prices
@@ -107,7 +106,7 @@ class World:
     def situation(self):
         return Situation(
             self.folded, self.settings, self.window, self.prices, self.now, self.overhead,
-            Calibration.of(self.folded), self.binds, COUNT, vetoed=self.vetoed,
+            self.binds, COUNT, vetoed=self.vetoed,
         )  # fmt: skip
 
     def plan(self, trigger="auto", *answers, focus="", rung=0):

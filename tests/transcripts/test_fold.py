@@ -169,7 +169,6 @@ def test_a_prompt_without_an_answer_is_removed_as_if_all_was_folded_again(
     whole.apply(unknown)
     whole.apply(Rewound(last + 1, 0.0, seq + 1))
     assert grounds(folded) == grounds(whole)
-    assert whole.sizes.pairs == folded.sizes.pairs
     for name in ("facts", "edits", "opened", "last_request", "last_reply", "usage", "charges", "metadata"):
         assert getattr(folded, name) == getattr(whole, name), name
     for name in ("requests", "edited"):
@@ -451,15 +450,6 @@ def test_facts_beside_the_conversation_are_kept_in_order() -> None:
     assert folded.facts == beside and folded.last_reply_seq == 0
 
 
-def test_requests_and_what_the_api_counted_are_measured_and_the_newest_64_kept() -> None:
-    folded = fold([HELLO])
-    for seq in range(2, 200, 2):
-        folded.apply(RequestSent(seq, 0.0, "turn", raw=seq))
-        folded.apply(Reply(seq + 1, 0.0, (TextBlock("x"),), usage=Usage(input=seq + 5), asked=seq))
-    assert folded.sizes.pairs == tuple((seq, seq + 5) for seq in range(72, 200, 2))
-    assert len(folded.sizes.pairs) == 64
-
-
 def counted(seq: int, raw: int, tokens: int, calls: int = 0) -> list[Fact]:
     """Return a request of `raw` tokens by our count and the reply to it, with calls and their results."""
     uses = tuple(ToolUseBlock(f"t{seq}_{at}", "read", {}) for at in range(calls))
@@ -545,8 +535,9 @@ def test_what_was_not_counted_by_the_api_is_not_a_measurement() -> None:
         Failed(3, 0.0, "request", "too long", {"raw": 100}),
         Failed(3, 0.0, "request", "too long", {"raw": 100, "actual": "many"}),
     ):
-        assert fold([HELLO, request, after]).sizes.pairs == ()
-    assert fold([HELLO, request, Failed(3, 0.0, "x", "y", {"raw": 1, "actual": 2})]).sizes.pairs == ((1, 2),)
+        assert fold([HELLO, request, after]).sizes.requests == []
+    (size,) = fold([HELLO, request, Failed(3, 0.0, "x", "y", {"raw": 1, "actual": 2})]).sizes.requests
+    assert (size.raw, size.tokens) == (1, 2)
 
 
 def test_a_fact_out_of_order_does_not_lower_the_last_seq() -> None:

@@ -177,7 +177,7 @@ def same_state(one: Folded, other: Folded) -> None:
         other.conversation.orphans,
     )
     assert one.compactions == other.compactions and one.undone == other.undone
-    assert one.sizes.pairs == other.sizes.pairs
+    assert one.sizes.requests == other.sizes.requests
 
 
 # Texts repeated up to 3,000 times make lines that are long enough to be left in the file.

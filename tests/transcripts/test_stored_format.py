@@ -56,7 +56,7 @@ def test_its_counts_are_what_they_were() -> None:
     assert (folded.last_reply_seq, folded.conversation.reply_count, folded.last_seq) == (42, 8, 48)
     assert (list(folded.gaps), folded.undone, folded.conversation.orphans) == ([38], {"c25": 27}, 1)
     measured = [(2900, 3100), (3600, 2100), (3600, 3700), (4500, 4500), (5000, 5600)]
-    assert list(folded.sizes.pairs) == measured
+    assert [(size.raw, size.tokens) for size in folded.sizes.requests] == measured
     usage = folded.usage
     assert (usage.input, usage.output, usage.cache_read) == (11_700, 250, 10_400)
     assert (usage.cache_written, usage.cache_written_hour) == (300, 100)
