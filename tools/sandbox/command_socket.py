@@ -41,6 +41,7 @@ class CommandHandle(Struct, eq=False):
     exited  the raw wait status of its shell, or None if the supervisor was lost
     closed  done when no process has its output open any more
     over    done when none of its processes is left
+    left, ports  its answers to the last questions
     """
 
     send: Callable[[Mapping[str, Any]], None]  # to the supervisor
@@ -51,8 +52,8 @@ class CommandHandle(Struct, eq=False):
     exited: asyncio.Future[int | None] = field(default_factory=_future)
     closed: asyncio.Future[None] = field(default_factory=_future)
     over: asyncio.Future[None] = field(default_factory=_future)
-    left: asyncio.Future[list[LeftProcess]] = field(default_factory=_future)
-    ports: asyncio.Future[list[int]] = field(default_factory=_future)
+    left: asyncio.Future[list[LeftProcess]] | None = None
+    ports: asyncio.Future[list[int]] | None = None
     strays: int = 0  # the number of its processes that were alive when the shell ended
 
     def read(self) -> None:
@@ -90,17 +91,19 @@ class CommandHandle(Struct, eq=False):
         """Return the processes that the command left running."""
         if self.over.done():
             return []
-        self.left = _future()
-        self.send({"op": "left", "n": self.number})
-        return await self.left
+        if self.left is None or self.left.done():
+            self.left = _future()
+            self.send({"op": "left", "n": self.number})
+        return await asyncio.shield(self.left)
 
     async def listening_ports(self) -> list[int]:
         """Return the TCP ports that the command listens on."""
         if self.over.done():
             return []
-        self.ports = _future()
-        self.send({"op": "ports", "n": self.number})
-        return await self.ports
+        if self.ports is None or self.ports.done():
+            self.ports = _future()
+            self.send({"op": "ports", "n": self.number})
+        return await asyncio.shield(self.ports)
 
 
 class ConnectedCommand(NamedTuple):
@@ -110,8 +113,8 @@ class ConnectedCommand(NamedTuple):
     program: tuple[str, ...]
 
 
-def _settle(future: asyncio.Future[Any], value: Any) -> None:
-    if not future.done() and not future.get_loop().is_closed():
+def _settle(future: asyncio.Future[Any] | None, value: Any) -> None:
+    if future is not None and not future.done() and not future.get_loop().is_closed():
         future.set_result(value)
 
 
@@ -263,6 +266,8 @@ class CommandSocket:
         if "ports" in message:
             _settle(command.ports, message["ports"])
         if "over" in message or "errno" in message or message.get("strays") == 0:
+            _settle(command.left, [])  # the spawner answers no question about it any more
+            _settle(command.ports, [])
             _settle(command.exited, None)
             _settle(command.over, None)
             self.commands.pop(command.number, None)
