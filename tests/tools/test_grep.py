@@ -414,7 +414,7 @@ def test_a_named_file_of_utf_16_without_a_mark_is_searched(searched: BashSession
 
 
 @pytest.mark.skipif(ENGINES[0] != "ripgrep", reason="only ripgrep walks directories")
-def test_a_search_without_hits_looks_for_wide_texts_once_a_minute(
+def test_a_search_without_hits_looks_for_wide_texts_every_ten_minutes(
     project: BashSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project.folder / "wide.txt").write_bytes("some first line\nthe haystack is here\n".encode("utf-16-le"))

@@ -46,10 +46,12 @@ _ENCODING_NAMES = (
 _MAX_WIDE_FILES = 50  # of a search that are checked
 _SMALL_BYTES = 256 * 1024  # of a file that is checked even if no line begins like that
 _SIFT_LIMIT_S = 1.0
-_BESIDE_LIMIT_S = 0.3  # of the search for NULs beside a search
+_BESIDE_LIMIT_S = 0.2  # of the search for NULs that follows each search, if that took no longer
+_BESIDE_SHARE = 0.2  # of the time of a longer search
 # Begins a line of a text in UTF-16 without a byte order mark, of letters that ASCII has.
 _WIDE_START = r"(?-u)^(?:(?:[\t\r -~]\x00){4}|(?:\x00[\t\r -~]){4})"
-_REMEMBERED_S = 60.0
+_REMEMBERED_S = 600.0
+_PART_REMEMBERED_S = 60.0
 _MIN_REMEMBERED_S = 0.2  # of a search; a shorter one is repeated, as files may have changed
 _NUL_FILES: dict[str, _NulFiles] = {}  # by directory
 _ACROSS_LINES = lazy_pattern(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
@@ -59,10 +61,10 @@ _XARGS = 'exec xargs -0 -s 900000 "$@" <"$0"'
 
 
 class _NulFiles(Struct, frozen=True):
-    """Files with a NUL, the time of the search for them, and its limit if it was reached, else infinity."""
+    """Files with a NUL, until when they are remembered, and the limit of their search if it was reached."""
 
     names: Sequence[str]
-    at: float
+    until: float
     limit_s: float
 
 
@@ -118,16 +120,17 @@ async def search_folder(
     assert ripgrep is not None
     ignored = await is_ignored(context, request.folder)
     options = _walk_options(request.folder, ignored)
+    began = time.monotonic()
     walk = _run(context, request, [ripgrep, *options], limit_s)
-    nuls = _with_nul(context, request, [ripgrep, *options], _BESIDE_LIMIT_S)
+    hidden: Sequence[str] = ()
     if ignored:
-        output, with_nul = await asyncio.gather(walk, nuls)
-        hidden: Sequence[str] = ()
+        output = await walk
     else:
-        listed = hidden_by_patterns(context, request.folder)
-        output, with_nul, hidden = await asyncio.gather(walk, nuls, listed)
+        output, hidden = await asyncio.gather(walk, hidden_by_patterns(context, request.folder))
     if output.message or output.stopped:
         return output
+    nul_limit_s = _beside_limit_s(began) if output.lines or output.counts else _SIFT_LIMIT_S
+    with_nul = await _with_nul(context, request, [ripgrep, *options], nul_limit_s)
     if more := await _known_files(request.folder, [name for name in hidden if request.wanted(name)]):
         found = await _run(context, replace(request, names=[*more]), [ripgrep], limit_s)
         output = replace(_joined(output, found), binary=sorted({*output.binary, *found.binary}))
@@ -163,12 +166,10 @@ async def search_files(
     output = SearchOutput(message="ripgrep is not installed")
     with_nul: Sequence[str] = ()
     if ripgrep is not None:
-        search = _run(context, request, [ripgrep], limit_s)
-        if len(names) > _MAX_WIDE_FILES:
-            nuls = _with_nul(context, request, [ripgrep], _BESIDE_LIMIT_S)
-            output, with_nul = await asyncio.gather(search, nuls)
-        else:
-            output = await search
+        began = time.monotonic()
+        output = await _run(context, request, [ripgrep], limit_s)
+        if len(names) > _MAX_WIDE_FILES and not (output.message or output.stopped):
+            with_nul = await _with_nul(context, request, [ripgrep], _beside_limit_s(began))
     if output.message:
         ripgrep = None
         output = await _run(context, request, [], limit_s)
@@ -316,15 +317,22 @@ async def _wide_candidates(
     return [*likely, *small][:_MAX_WIDE_FILES]
 
 
+def _beside_limit_s(began: float) -> float:
+    """Return how long the search for NULs may take after a search that began then and has ended."""
+    taken = time.monotonic() - began
+    return _BESIDE_LIMIT_S if taken <= _BESIDE_LIMIT_S else _BESIDE_SHARE * taken
+
+
 async def _with_nul(
     context: CommandContext, request: SearchRequest, program: Sequence[str], limit_s: float
 ) -> Sequence[str]:
     """Return the files that contain a NUL, as far as they are found within the limit.
 
-    This takes as long as a search, so those of a whole directory are remembered for a minute.
+    This takes as long as a search, so those of a whole directory are remembered for some minutes.
     """
     known = _NUL_FILES.get(request.folder) if request.names is None else None
-    if known is not None and time.monotonic() - known.at < _REMEMBERED_S and limit_s <= known.limit_s:
+    is_known = known is not None and time.monotonic() < known.until
+    if known is not None and is_known and (limit_s <= known.limit_s or limit_s < _SIFT_LIMIT_S):
         return known.names
     holds_nul = SearchRequest(
         r"(?-u)\x00", request.folder, names=request.names, first_only=True, counting=True
@@ -332,10 +340,13 @@ async def _with_nul(
     began = time.monotonic()
     output = await _run(context, holds_nul, [*program, "--text"], limit_s)
     names = [*output.counts]
-    if request.names is None and time.monotonic() - began >= _MIN_REMEMBERED_S:
+    now = time.monotonic()
+    if request.names is None and (output.stopped or now - began >= _MIN_REMEMBERED_S):
         _NUL_FILES.clear()  # usually the same directory is searched
         _NUL_FILES[request.folder] = _NulFiles(
-            names, at=time.monotonic(), limit_s=limit_s if output.stopped else math.inf
+            names,
+            until=now + (_PART_REMEMBERED_S if output.stopped else _REMEMBERED_S),
+            limit_s=limit_s if output.stopped else math.inf,
         )
     return names
 
