@@ -27,6 +27,7 @@ from transcripts.patterns import lazy_pattern
 from .rule_syntax import EDITING, FOREIGN_PREFIX, READING, RUNNING, WEB_TOOLS, Rule, UnknownTool, known_rules
 
 _WRITTEN = lazy_pattern(r"\s*([\w*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_INNER_STAR = lazy_pattern(r"(?<=[^*])\*(?=[^*])")
 # Tools whose rules with a path are about every tool of a kind.
 _PATH_TOOLS = {
     **dict.fromkeys(("read", "grep", "glob", "ls", "notebookread"), READING),
@@ -86,14 +87,15 @@ def _about_commands(pattern: str) -> Iterator[Rule]:
 
 
 def _spread(word: str, at: int, last: int) -> Iterator[str]:
-    """Yield the forms of a word whose `*` at an edge may stand for several words, too."""
-    yield word
-    if len(word) > 1 and word.startswith("*"):
-        yield f"* {word}"
-        if at == 0:
-            yield f"* * {word}"
-    if len(word) > 1 and word.endswith("*") and at < last:
-        yield f"{word} *"
+    """Yield the forms of a word whose `*` may stand for several words, too: `git*push`, `*--hard*`."""
+    for form in dict.fromkeys(_INNER_STAR.sub(stars, word) for stars in ("*", "* *", "* * *")):
+        yield form
+        if len(word) > 1 and word.startswith("*"):
+            yield f"* {form}"
+            if at == 0:
+                yield f"* * {form}"
+        if len(word) > 1 and word.endswith("*") and at < last:
+            yield f"{form} *"
 
 
 def _about_others(name: str, pattern: str) -> Iterator[Rule]:
