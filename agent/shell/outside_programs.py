@@ -33,6 +33,8 @@ _CONTAINERS = "the socket of the container engine"
 _KEYCHAIN = "your keychain"
 _CLOUD = "your cloud credentials"
 _REGISTRY = "your registry credentials"
+_DESKTOP = "your desktop"
+_CLIPBOARD = word_set("xclip xsel wl-copy wl-paste pbcopy pbpaste")
 _HARMLESS = word_set("help version completion --help -h --version -V -v")
 
 # Programs that need this for all that they do, except to print help.
@@ -48,6 +50,8 @@ _ALWAYS: Mapping[str, str] = {
     **dict.fromkeys(word_set("secret-tool keyring pass kwallet-query"), _KEYCHAIN),
     **dict.fromkeys(word_set("aws gcloud gsutil az kubectl"), _CLOUD),
     "crontab": "your crontab",
+    **dict.fromkeys(word_set("open xdg-open notify-send osascript code"), _DESKTOP),
+    **dict.fromkeys(_CLIPBOARD, _DESKTOP),
 }
 # Subcommands that need this; the program's others work in the sandbox.
 _SUBCOMMANDS: Mapping[str, tuple[frozenset[str], str]] = {
@@ -186,7 +190,8 @@ def _need(command: Invocation, here: str, seen: Standpoint) -> str:
 
 def _runs_bare(program: str, arguments: Sequence[str]) -> bool:
     """Return whether the program does its work without arguments."""
-    return not arguments and program in ("su", "systemctl", "journalctl", "loginctl", "pass")
+    bare = ("su", "systemctl", "journalctl", "loginctl", "pass", *_CLIPBOARD)
+    return not arguments and program in bare
 
 
 def _need_of_gpg(arguments: Sequence[str]) -> str:

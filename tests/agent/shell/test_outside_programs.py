@@ -20,7 +20,8 @@ _PROGRAMS = (
     " redis-cli apt-get dig ping kubectl aws security secret-tool sftp autossh mosh sshfs ssh-copy-id"
     " ssh-keyscan nslookup traceroute tracepath mtr telnet whois doas su pkexec docker-compose podman"
     " podman-compose nerdctl buildah hub loginctl busctl systemd-run hostnamectl keyring pass"
-    " kwallet-query gcloud gsutil az pnpm yarn poetry uv hatch gem"
+    " kwallet-query gcloud gsutil az pnpm yarn poetry uv hatch gem open xdg-open notify-send osascript code"
+    " xclip xsel wl-copy wl-paste pbcopy pbpaste"
 )
 _REMOTES = """\
 [remote "origin"]
@@ -154,6 +155,9 @@ BARE = {
         *((f"gem {name}", "registry") for name in ["push", "yank", "signin", "owner"]),
         *((f"cargo {name}", "registry") for name in ["login", "logout", "yank", "owner"]),
         ("twine upload x", "registry"),
+        *((f"{name} x", "your desktop") for name in ["open", "xdg-open", "notify-send", "osascript", "code"]),
+        *((f"date | {name}", "your desktop") for name in ["xclip", "xsel", "wl-copy", "pbcopy"]),
+        *((f"{name} > x", "your desktop") for name in ["wl-paste", "pbpaste"]),
     ],
 )
 def test_a_program_that_cannot_work_in_the_sandbox_is_asked_about(
@@ -460,7 +464,7 @@ def test_nothing_is_read_outside_unasked_where_commands_may_write_its_settings(p
         *("npm test", "npm run publish", "npm install", "cargo build", "cargo publish-less"),
         *("psql -h localhost -c x", "psql -h 127.0.0.1", "psql postgresql://u:p@localhost:5432/x", "psql"),
         *("redis-cli ping", "ping -c 1 localhost", "kubectl --help", "absent-gh pr", "glab mr list"),
-        *("psql -hlocalhost", "aws configure list"),
+        *("psql -hlocalhost", "aws configure list", "code --version", "open --help"),
     ],
 )
 def test_what_works_in_the_sandbox_is_not_asked_about(project: Project, line: str) -> None:
