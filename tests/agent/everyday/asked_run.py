@@ -36,11 +36,10 @@ class ApproveAll:
         }
         with self.file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(asked) + "\n")
-        answers = {
-            each.answer.scope: each.answer for each in reversed(choices) if isinstance(each.answer, Allow)
-        }
+        answers = [choice.answer for choice in choices if isinstance(choice.answer, Allow)]
         wanted = ("through", "always", "session") if "EVERYDAY_PROJECT" in os.environ else ()
-        return answers[next((scope for scope in wanted if scope in answers), "once")]
+        found = (answer for scope in wanted for answer in answers if answer.scope == scope)
+        return next(found, answers[0])
 
 
 if __name__ == "__main__":
