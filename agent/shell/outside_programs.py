@@ -45,7 +45,9 @@ _ALWAYS: Mapping[str, str] = {
     **dict.fromkeys(word_set("docker docker-compose podman podman-compose nerdctl buildah"), _CONTAINERS),
     **dict.fromkeys(word_set("gh glab hub"), "your login and the network"),
     "ssh-add": "your SSH agent",
-    **dict.fromkeys(word_set("systemctl loginctl busctl systemd-run hostnamectl"), "the D-Bus socket"),
+    **dict.fromkeys(
+        word_set("systemctl loginctl timedatectl busctl systemd-run hostnamectl"), "the D-Bus socket"
+    ),
     "journalctl": "the system journal",
     **dict.fromkeys(word_set("secret-tool keyring pass kwallet-query"), _KEYCHAIN),
     **dict.fromkeys(word_set("aws gcloud gsutil az kubectl"), _CLOUD),
@@ -190,7 +192,7 @@ def _need(command: Invocation, here: str, seen: Standpoint) -> str:
 
 def _runs_bare(program: str, arguments: Sequence[str]) -> bool:
     """Return whether the program does its work without arguments."""
-    bare = ("su", "systemctl", "journalctl", "loginctl", "pass", *_CLIPBOARD)
+    bare = ("su", "systemctl", "journalctl", "loginctl", "timedatectl", "pass", *_CLIPBOARD)
     return not arguments and program in bare
 
 

@@ -21,7 +21,7 @@ _PROGRAMS = (
     " ssh-keyscan nslookup traceroute tracepath mtr telnet whois doas su pkexec docker-compose podman"
     " podman-compose nerdctl buildah hub loginctl busctl systemd-run hostnamectl keyring pass"
     " kwallet-query gcloud gsutil az pnpm yarn poetry uv hatch gem open xdg-open notify-send osascript code"
-    " xclip xsel wl-copy wl-paste pbcopy pbpaste"
+    " xclip xsel wl-copy wl-paste pbcopy pbpaste timedatectl"
 )
 _REMOTES = """\
 [remote "origin"]
@@ -95,7 +95,7 @@ def project(tmp_path: Path) -> Project:
 # Programs that do their work without arguments.
 BARE = {
     "su": "privileges", "systemctl > log": "D-Bus", "loginctl": "D-Bus", "journalctl > log": "journal",
-    "pass": "keychain",
+    "timedatectl": "D-Bus", "pass": "keychain",
 }  # fmt: skip
 
 
