@@ -34,8 +34,8 @@ from agent.model import (
 )
 from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, Chooser, CommandSummary, ToolSource, WaitingPrompts
-from agent.session import SessionRepository
-from agent.settings_files import claude_folder
+from agent.session import MemoryPlaces, SessionRepository
+from agent.settings_files import claude_folder, home_folder
 from compact import TokenCounter
 from tools import BUILTIN, CONDITIONAL
 from tools.base import SMALL_WINDOW_TOKENS, Tool
@@ -224,7 +224,7 @@ class Services(Struct):
         self.agents = loaded.agents
         self._ignored_in_agents = loaded.ignored
         if sources is None:
-            found = unread_files(folder, self.setup.config.user_dir, environ)
+            found = unread_files(self.setup.memory, home_folder(environ).resolve())
             self._ignored_files = await asyncio.to_thread(list, found)
         unusable = [
             f"the plugin {one.id}: {one.problem}"
@@ -269,9 +269,11 @@ class Services(Struct):
             *self._ignored_files,
         ]
 
-    def approved_memory(self) -> list[Path]:
-        """Return the approved memory files above the repository. Blocks on the disk."""
-        return approved_memory(self.approvals, self.setup.folder, self.setup.environ)
+    @property
+    def memory(self) -> MemoryPlaces:
+        """The places of memory files, with the approved ones above the repository. Blocks on the disk."""
+        approved = approved_memory(self.approvals, self.setup.folder, self.setup.environ)
+        return replace(self.setup.memory, above=approved)
 
     async def settle(self) -> None:
         """Ask the user about undecided items of the project, and load the approved ones."""

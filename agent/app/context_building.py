@@ -32,7 +32,6 @@ from agent.ports import HookEvent, Hooks
 from agent.session import (
     Session,
     channel_rules,
-    find_memory,
     memory_text,
     post_planning,
     prompt_part,
@@ -40,7 +39,6 @@ from agent.session import (
     system_prompt,
     telling_facts,
 )
-from agent.settings_files import claude_folder
 from compact import ANNOUNCED_LAYERS, ContextWindow, PriceList, TokenCounter, pages_referred_to
 from tools.base import SMALL_WINDOW_TOKENS, ToolContext
 from tools.files import recover
@@ -252,14 +250,7 @@ def how_to_think(setup: RunSetup, facts: ModelFacts) -> tuple[bool, str | None]:
 def _new_system_prompt(services: Services, rules: PermissionRules, tag: str) -> tuple[str, ...]:
     setup = services.setup
     options = setup.options
-    memory = find_memory(
-        setup.folder,
-        setup.config.user_dir,
-        claude_folder(setup.environ),
-        above=services.approved_memory(),
-        scopes=options.setting_sources,
-        may_read=partial(rules.may_search, "read"),
-    )
+    memory = services.memory.find(options.setting_sources, partial(rules.may_search, "read"))
     _warn_of_size(services, memory)
     texts = system_prompt(
         memory,

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
 
@@ -13,6 +14,7 @@ from agent.errors import ConfigError
 from agent.keys import KEY_NAMES
 from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
+from agent.settings_files import claude_folder
 from compact import CompactSettings
 from tools.files import path_outside
 from transcripts import SessionFiles
@@ -20,6 +22,9 @@ from transcripts.secrets import SecretMasks, secret_values
 
 from .config import Config
 from .options import Options
+
+if TYPE_CHECKING:
+    from agent.session import MemoryPlaces
 
 CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan")
 
@@ -64,6 +69,13 @@ class RunSetup(Struct, frozen=True):
         Commands may write in directories of the project, such as `.venv/bin`.
         """
         return {**self.environ, "PATH": path_outside(self.environ.get("PATH", ""), str(self.folder))}
+
+    @property
+    def memory(self) -> MemoryPlaces:
+        """The places of memory files, without those above the repository, which need approval."""
+        from agent.session import MemoryPlaces  # 10 ms, which the first screen does not need
+
+        return MemoryPlaces(self.folder, self.config.user_dir, claude_folder(self.environ))
 
     @property
     def masks(self) -> SecretMasks:

@@ -12,8 +12,7 @@ from pathlib import Path
 from agent.events import Emit, Notice
 from agent.extensions import ProjectItem, ignored_by_place
 from agent.ports import Status
-from agent.session import BranchWatch, unread_memory
-from agent.settings_files import claude_folder
+from agent.session import BranchWatch
 from agent.version import __version__, program_name
 from tools.sandbox import short_path
 from transcripts import ProjectRecords, format_age
@@ -51,12 +50,10 @@ async def open_run(services: Services) -> bool:
     """
     await services.settle()
     config = services.setup.config
-    folder = services.setup.folder
     options = services.setup.options
-    unread = unread_memory(folder, config.user_dir, claude_folder(services.setup.environ))
     is_open = options.sandbox == "off" or not services.setup.has_other_spellings
     spelling = "" if is_open else OTHER_SPELLINGS
-    for warning in filter(None, (*config.warnings, *unread, spelling)):
+    for warning in filter(None, (*config.warnings, *services.setup.memory.unread(), spelling)):
         services.warn(warning)
     _tell_ignored(services)
     model = certain_model(services)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from agent.extensions import IgnoredPart
-from agent.session import replaced_memory, repository_folders
-from agent.settings_files import claude_folder, home_folder
+from agent.session import MemoryPlaces, repository_folders
 
 
-def unread_files(folder: Path, user_dir: Path, environ: Mapping[str, str]) -> Iterator[IgnoredPart]:
+def unread_files(memory: MemoryPlaces, home: Path) -> Iterator[IgnoredPart]:
     """Yield the files that are not read. Blocks on the disk.
 
     Settings and servers of directories above are read only if makeroom starts there.
     """
-    for path, other in replaced_memory(folder, user_dir, claude_folder(environ)).items():
+    for path, other in memory.replaced().items():
         yield IgnoredPart(path, "instructions", f"{other} is used instead")
     kinds = {
         ".claude/settings.json": "settings",
         ".claude/settings.local.json": "settings",
         ".mcp.json": "MCP servers",
     }
-    home = home_folder(environ).resolve()
-    for place in repository_folders(folder)[1:]:
+    for place in repository_folders(memory.folder)[1:]:
         for name, kind in kinds.items() if place != home else ():
             if (place / name).is_file():
                 yield IgnoredPart(place / name, kind, f"start makeroom in {place} to use them")
-    if (workflows := folder / ".claude" / "workflows").is_dir():
+    if (workflows := memory.folder / ".claude" / "workflows").is_dir():
         yield IgnoredPart(workflows, "scripts", "makeroom does not run workflows")

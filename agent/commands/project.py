@@ -15,16 +15,13 @@ from agent.keys import with_keys
 from agent.loop import memory_sent_below
 from agent.session import (
     cut_after,
-    find_memory,
     memory_of,
     newest_plan,
     newest_todos,
     note_news,
-    passed_over,
     system_prompt,
     todo_lines,
 )
-from agent.settings_files import claude_folder
 from agent.typed_text import unquoted
 from compact import joined_text
 from tools.base import Advice, ToolCall, ToolError, ToolInterrupted, ToolResult
@@ -67,11 +64,9 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
     """Run /memory."""
     session, context = controller.in_use
     folder = controller.setup.folder
-    user_dir = controller.setup.config.user_dir
+    places = controller.services.memory
     used = memory_of(context.settings.system)
-    claude = claude_folder(controller.setup.environ)
-    above = controller.services.approved_memory()
-    now = memory_of(system_prompt(find_memory(folder, user_dir, claude, above=above), ()))
+    now = memory_of(system_prompt(places.find(), ()))
     lines = []
     for path, text in used.items():
         note = ""
@@ -86,12 +81,12 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
         shown = os.path.relpath(file, folder) if file else "a prompt"
         lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {name}  (loaded with {shown})")
     lines += [f"     not read  {path}  (created since)" for path in now if path not in used]
-    for other, why in passed_over(folder, user_dir, claude, used={**used, **now}).items():
+    for other, why in places.passed_over({**used, **now}).items():
         lines.append(f"     not read  {other}  ({why})")
     if not lines:
         names = " or ".join(MEMORY_NAMES)
-        places = f"{folder} or {user_dir}"
-        return Notice(f"no memory files; create {names} in {places}, or run /init")
+        where = f"{folder} or {places.user_dir}"
+        return Notice(f"no memory files; create {names} in {where}, or run /init")
     controller.emit(CommandOutput("\n".join(lines)))
     return Notice("memory files are read when a session starts; run /clear to start a new one")
 

@@ -26,8 +26,8 @@ __getattr__ = lazy_door(
         ),
         "late_news": "note_news restore_news telling_facts",
         "memory_files": (
-            "cut_after find_memory memory_above memory_below memory_of memory_path_of memory_text "
-            "passed_over replaced_memory repository_folders unread_memory"
+            "cut_after memory_above memory_below memory_of memory_path_of memory_text MemoryPlaces "
+            "repository_folders"
         ),
         "plan_and_todo": "newest_plan newest_todos todo_lines",
         "repository": "SessionRepository fetch_deferred fetch_results prepare_rewind",

@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+
 from agent.checkpoints import SKIPPED_FOLDERS
 from tools.files import FileError, is_inside, opened_file
 from tools.guarded import LOCAL_MEMORY_NAME, MEMORY_NAMES, is_protected
@@ -56,15 +58,96 @@ class MemoryFile(NamedTuple):
     why: str = ""
 
 
-def memory_files(
-    folder: Path, user_dir: Path, claude: Path | None = None, above: Collection[Path] = ()
-) -> list[MemoryFile]:
-    """Return the memory files that apply: the user's, then from the repository's top down to `folder`.
+class MemoryPlaces(Struct, frozen=True):
+    """The places of the memory files of a session in `folder`. The methods block on the disk.
 
-    `user_dir` is our settings directory, `claude` that of the user's own Claude Code files, and `above` are
-    the approved files above the repository.
+    user_dir  our settings directory
+    claude    that of the user's own Claude Code files
+    above     the approved files above the repository
     """
-    return [file for file in _candidates(folder, user_dir, claude, above) if not file.why]
+
+    folder: Path
+    user_dir: Path
+    claude: Path | None = None
+    above: Collection[Path] = ()
+
+    def files(self) -> list[MemoryFile]:
+        """Return the memory files that apply: the user's, then from the repository's top down to `folder`."""
+        return [file for file in self._candidates() if not file.why]
+
+    def find(
+        self, scopes: Sequence[str] | None = None, may_read: Callable[[str], bool] = lambda path: True
+    ) -> list[tuple[Path, str]]:
+        """Return the memory files of these scopes (None for all) with their contents.
+
+        Links and imports do not lead to real paths that `may_read` rejects.
+        """
+        wanted = [file for file in self.files() if scopes is None or file.scope in scopes]
+        return _readable(read_memory(wanted), may_read)
+
+    def unread(self) -> list[str]:
+        """Return a line about each memory file that is ignored or not completely sent to the model."""
+        candidates = list(self._candidates())
+        ignored = [f"{file.path} {file.why} (ignored)" for file in candidates if file.why]
+        for path, text, why in _with_imports([file for file in candidates if not file.why]):
+            if why:
+                ignored.append(f"{path} {why} (ignored)")
+            elif len(text) > MAX_MEMORY_CHARS:
+                ignored.append(f"{path} is too long: only its first {MAX_MEMORY_CHARS:,} characters are used")
+        for place in (self.claude, *(each / ".claude" for each in repository_folders(self.folder))):
+            if place is not None and _rules(place).cut:
+                ignored.append(
+                    f"{place / 'rules'} is too large: only {MAX_RULE_FILES:,} of its files are used"
+                )
+        return ignored
+
+    def passed_over(self, used: Iterable[str]) -> dict[Path, str]:
+        """Return the existing memory files of Claude Code that are not `used`, with the reasons."""
+        used_paths = {Path(path).resolve() for path in used}
+        above = memory_above(self.folder, self.claude)
+        instead = dict.fromkeys(_of_claude(self.claude), self.user_dir)
+        for place in reversed(repository_folders(self.folder)):
+            paths = (*(place / name for name in MEMORY_NAMES), *_of_claude(place / ".claude"))
+            instead = dict.fromkeys((*paths, place / LOCAL_MEMORY_NAME), place) | instead
+        unused = [path for path in instead if path.is_file() and path.resolve() not in used_paths]
+        others = {path: _why_passed_over(path, instead[path]) for path in unused}
+        unapproved = [path for path in above if path.resolve() not in used_paths]
+        return dict.fromkeys(unapproved, "above the repository, and not approved; see /trust") | others
+
+    def replaced(self) -> dict[Path, Path]:
+        """Return the memory files of Claude Code that are not read, each with the file that is used instead.
+
+        A CLAUDE.md that only refers to the AGENTS.md beside it counts as read.
+        """
+        found: dict[Path, Path] = {}
+        names = (self.user_dir / name for name in MEMORY_NAMES)
+        own = next((path for path in names if path.is_file()), None)
+        if own is not None:
+            found |= {path: own for path in _of_claude(self.claude) if path.is_file()}
+        agents_name, claude_name = MEMORY_NAMES
+        for place in reversed(repository_folders(self.folder)):
+            agents = place / agents_name
+            if not agents.is_file():
+                continue
+            paths = [*_of_claude(place / ".claude"), place / LOCAL_MEMORY_NAME]
+            text = _read_memory_file((place / claude_name).resolve()).text
+            if not _only_refers(text, agents_name):
+                paths.insert(0, place / claude_name)
+            real = agents.resolve()
+            found |= {path: agents for path in paths if path.is_file() and path.resolve() != real}
+        return found
+
+    def _candidates(self) -> Iterator[MemoryFile]:
+        """Yield the memory files, each directory's unusable ones before the usable ones."""
+        own = [_checked(MemoryFile(self.user_dir / name, self.user_dir, "user")) for name in MEMORY_NAMES]
+        found = _until_usable(own)
+        claude = self.claude
+        if claude is not None and all(file.why for file in found):
+            of_claude = [_checked(MemoryFile(path, claude, "user")) for path in _of_claude(claude)]
+            found += [file for file in of_claude if file is not None]
+        yield from found
+        yield from (file for file in _above(self.folder, claude) if file.path in self.above)
+        yield from _of_directories(reversed(repository_folders(self.folder)), self.folder, claude)
 
 
 def memory_above(folder: Path, claude: Path | None = None) -> dict[Path, list[tuple[Path, str]]]:
@@ -81,57 +164,6 @@ def _above(folder: Path, claude: Path | None) -> list[MemoryFile]:
     return [file for file in _of_directories(reversed(above), folder, claude) if not file.why]
 
 
-def unread_memory(folder: Path, user_dir: Path, claude: Path | None = None) -> list[str]:
-    """Return a line about each memory file that is ignored or not completely sent to the model."""
-    candidates = list(_candidates(folder, user_dir, claude))
-    ignored = [f"{file.path} {file.why} (ignored)" for file in candidates if file.why]
-    for path, text, why in _with_imports([file for file in candidates if not file.why]):
-        if why:
-            ignored.append(f"{path} {why} (ignored)")
-        elif len(text) > MAX_MEMORY_CHARS:
-            ignored.append(f"{path} is too long: only its first {MAX_MEMORY_CHARS:,} characters are used")
-    for place in (claude, *(each / ".claude" for each in repository_folders(folder))):
-        if place is not None and _rules(place).cut:
-            ignored.append(f"{place / 'rules'} is too large: only {MAX_RULE_FILES:,} of its files are used")
-    return ignored
-
-
-def passed_over(folder: Path, user_dir: Path, claude: Path, used: Iterable[str]) -> dict[Path, str]:
-    """Return the existing memory files of Claude Code that are not `used`, with the reasons."""
-    used_paths = {Path(path).resolve() for path in used}
-    above = [path for path in memory_above(folder, claude) if path.resolve() not in used_paths]
-    instead = dict.fromkeys(_of_claude(claude), user_dir)
-    for place in reversed(repository_folders(folder)):
-        paths = (*(place / name for name in MEMORY_NAMES), *_of_claude(place / ".claude"))
-        instead = dict.fromkeys((*paths, place / LOCAL_MEMORY_NAME), place) | instead
-    unused = [path for path in instead if path.is_file() and path.resolve() not in used_paths]
-    others = {path: _why_passed_over(path, instead[path]) for path in unused}
-    return dict.fromkeys(above, "above the repository, and not approved; see /trust") | others
-
-
-def replaced_memory(folder: Path, user_dir: Path, claude: Path) -> dict[Path, Path]:
-    """Return the memory files of Claude Code that are not read, each with the file that is used instead.
-
-    A CLAUDE.md that only refers to the AGENTS.md beside it counts as read.
-    """
-    found: dict[Path, Path] = {}
-    own = next((path for path in (user_dir / name for name in MEMORY_NAMES) if path.is_file()), None)
-    if own is not None:
-        found |= {path: own for path in _of_claude(claude) if path.is_file()}
-    agents_name, claude_name = MEMORY_NAMES
-    for place in reversed(repository_folders(folder)):
-        agents = place / agents_name
-        if not agents.is_file():
-            continue
-        paths = [*_of_claude(place / ".claude"), place / LOCAL_MEMORY_NAME]
-        text = _read_memory_file((place / claude_name).resolve()).text
-        if not _only_refers(text, agents_name):
-            paths.insert(0, place / claude_name)
-        real = agents.resolve()
-        found |= {path: agents for path in paths if path.is_file() and path.resolve() != real}
-    return found
-
-
 def _only_refers(text: str, name: str) -> bool:
     """Return whether a text names a file and contains nothing but headings and lines with that name."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -143,20 +175,6 @@ def _why_passed_over(path: Path, place: Path) -> str:
     others = (place / name for name in MEMORY_NAMES if place / name != path)
     found = next((other for other in others if other.is_file()), None)
     return f"{found} is used instead" if found is not None else "empty or not readable"
-
-
-def _candidates(
-    folder: Path, user_dir: Path, claude: Path | None, above: Collection[Path] = ()
-) -> Iterator[MemoryFile]:
-    """Yield the memory files, each directory's unusable ones before the usable ones."""
-    own = [_checked(MemoryFile(user_dir / name, user_dir, "user")) for name in MEMORY_NAMES]
-    found = _until_usable(own)
-    if claude is not None and all(file.why for file in found):
-        of_claude = [_checked(MemoryFile(path, claude, "user")) for path in _of_claude(claude)]
-        found += [file for file in of_claude if file is not None]
-    yield from found
-    yield from (file for file in _above(folder, claude) if file.path in above)
-    yield from _of_directories(reversed(repository_folders(folder)), folder, claude)
 
 
 def _of_directories(places: Iterable[Path], folder: Path, claude: Path | None) -> Iterator[MemoryFile]:
@@ -176,10 +194,11 @@ def _of_directories(places: Iterable[Path], folder: Path, claude: Path | None) -
         yield from filter(None, (_checked(file, trusted) for file in others))
 
 
-def _of_claude(folder: Path) -> Iterator[Path]:
+def _of_claude(folder: Path | None) -> Iterator[Path]:
     """Yield the places of memory files in a `.claude`: its CLAUDE.md and its rules, by name."""
-    yield folder / MEMORY_NAMES[1]
-    yield from _rules(folder).paths
+    if folder is not None:
+        yield folder / MEMORY_NAMES[1]
+        yield from _rules(folder).paths
 
 
 class _Rules(NamedTuple):
@@ -273,24 +292,6 @@ def _shown(text: str, most: int) -> str:
     if hidden := count_invisible(text[:most]):
         shown += f"\n[{hidden:,} invisible characters removed]"
     return shown.strip()
-
-
-def find_memory(
-    folder: Path,
-    user_dir: Path,
-    claude: Path | None = None,
-    *,
-    above: Collection[Path] = (),
-    scopes: Sequence[str] | None = None,
-    may_read: Callable[[str], bool] = lambda path: True,
-) -> list[tuple[Path, str]]:
-    """Return the memory files of these scopes (None for all) with their contents; see `memory_files`.
-
-    Links and imports do not lead to real paths that `may_read` rejects.
-    """
-    files = memory_files(folder, user_dir, claude, above)
-    wanted = [file for file in files if scopes is None or file.scope in scopes]
-    return _readable(read_memory(wanted), may_read)
 
 
 def read_memory(files: Sequence[MemoryFile]) -> list[tuple[Path, str]]:

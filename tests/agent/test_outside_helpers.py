@@ -19,7 +19,7 @@ from agent.extensions.agents.files import agent_items
 from agent.extensions.hooks.file_digest import named_files
 from agent.extensions.skills.files import read_skills
 from agent.extensions.skills.places import SkillPlace
-from agent.session.memory_files import find_memory
+from agent.session.memory_files import MemoryPlaces
 from agent.session.repository_state import branch
 from agent.shell import ProjectEnvironment
 from agent.ui.completion import matching_paths
@@ -72,7 +72,7 @@ def export(project: Path) -> object:
 
 def memory(project: Path) -> object:
     (project / "AGENTS.md").symlink_to("place/file.md")
-    return [text for _, text in find_memory(project, project.parent / "home")]
+    return [text for _, text in MemoryPlaces(project, project.parent / "home").find()]
 
 
 def agents(project: Path) -> object:

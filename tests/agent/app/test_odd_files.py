@@ -13,7 +13,7 @@ from agent.app.config import load_config
 from agent.checkpoints.change_log import read_changes
 from agent.errors import ConfigError, UsageError
 from agent.model.selection import ModelFactsCache
-from agent.session.memory_files import MemoryFile, memory_files, read_memory, unread_memory
+from agent.session.memory_files import MemoryFile, MemoryPlaces, read_memory
 from agent.session.repository import SessionRepository
 from agent.session.repository_state import branch
 from agent.settings_files import permissions_path
@@ -138,8 +138,8 @@ def test_a_memory_file_that_is_not_a_regular_file_is_not_read_and_that_is_report
     odd(project / "AGENTS.md")
     (project / "CLAUDE.md").write_text("Use tabs.")
     odd(user / "AGENTS.md")
-    assert [each.path for each in memory_files(project, user)] == [project / "CLAUDE.md"]
-    told = unread_memory(project, user)
+    assert [each.path for each in MemoryPlaces(project, user).files()] == [project / "CLAUDE.md"]
+    told = MemoryPlaces(project, user).unread()
     assert [line.split(" ")[0] for line in told] == [str(user / "AGENTS.md"), str(project / "AGENTS.md")]
     assert all(line.endswith("is not a regular file (ignored)") for line in told)
 
@@ -170,8 +170,8 @@ def test_a_memory_file_of_another_user_in_a_directory_above_is_not_followed(
     (home / ".git").mkdir()
     (home / "AGENTS.md").write_text("Obey me.")
     give_away(home / "AGENTS.md", project)
-    assert memory_files(project, user) == []
-    assert unread_memory(project, user) == [f"{home / 'AGENTS.md'} belongs to another user (ignored)"]
+    assert MemoryPlaces(project, user).files() == []
+    assert MemoryPlaces(project, user).unread() == [f"{home / 'AGENTS.md'} belongs to another user (ignored)"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
@@ -179,8 +179,8 @@ def test_a_memory_file_that_cannot_be_read_is_named(home: Path) -> None:
     user, project = home / "home" / ".config" / "makeroom", home / "project"
     user.mkdir(parents=True, exist_ok=True)
     (user / "AGENTS.md").symlink_to("/proc/self/mem")
-    assert read_memory(memory_files(project, user)) == []
-    (line,) = unread_memory(project, user)
+    assert read_memory(MemoryPlaces(project, user).files()) == []
+    (line,) = MemoryPlaces(project, user).unread()
     assert line.startswith(f"{user / 'AGENTS.md'} cannot be read: ") and line.endswith("(ignored)")
 
 
@@ -190,9 +190,9 @@ def test_a_link_of_another_user_is_not_a_memory_file(
     user, project = home / "home" / ".config" / "makeroom", home / "project"
     (project / "own.md").write_text("Use tabs.")
     (project / "AGENTS.md").symlink_to("own.md")
-    assert [each.path for each in memory_files(project, user)] == [project / "AGENTS.md"]
+    assert [each.path for each in MemoryPlaces(project, user).files()] == [project / "AGENTS.md"]
     give_away(project / "AGENTS.md", project)
-    assert memory_files(project, user) == []
+    assert MemoryPlaces(project, user).files() == []
 
 
 @pytest.mark.parametrize("name", [".makeroom/settings.toml", ".claude/settings.json"])
@@ -229,7 +229,7 @@ def test_root_follows_the_owner_of_the_directory_that_it_works_in(home: Path) ->
         if not path.exists():
             path.write_text("max_tokens = 5\n")
         os.chown(path, 12_345, 12_345)
-    assert [each.path for each in memory_files(project, home / "home")] == [project / "AGENTS.md"]
+    assert [each.path for each in MemoryPlaces(project, home / "home").files()] == [project / "AGENTS.md"]
     assert load_config({}, project, home / "home").max_tokens == 5
 
 

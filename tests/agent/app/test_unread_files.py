@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from agent.app.unread_files import unread_files
+from agent.session import MemoryPlaces
 
 
 def test_settings_and_servers_above_the_directory_are_named_but_the_users_own_are_not(tmp_path: Path) -> None:
@@ -16,7 +17,7 @@ def test_settings_and_servers_above_the_directory_are_named_but_the_users_own_ar
         (below / name).write_text("{}")
 
     def unread(folder: Path, home: Path = tmp_path) -> list[str]:
-        found = unread_files(folder, tmp_path / "ours", {"HOME": str(home)})
+        found = unread_files(MemoryPlaces(folder, tmp_path / "ours"), home)
         return [f"{part.name} in {part.path.relative_to(project)}: {part.why}" for part in found]
 
     workflows = "scripts in packages/web/.claude/workflows: makeroom does not run workflows"
@@ -32,5 +33,5 @@ def test_settings_and_servers_above_the_directory_are_named_but_the_users_own_ar
 def test_replaced_instructions_are_named(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("agents")
     (tmp_path / "CLAUDE.md").write_text("claude")
-    (part,) = unread_files(tmp_path, tmp_path / "ours", {"HOME": str(tmp_path / "home")})
+    (part,) = unread_files(MemoryPlaces(tmp_path, tmp_path / "ours"), tmp_path / "home")
     assert (part.path, part.why) == (tmp_path / "CLAUDE.md", f"{tmp_path}/AGENTS.md is used instead")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.commands.rewind import checkpoints_of
 from agent.events import CommandOutput, Notice, ToolCallProgress
-from agent.session.memory_files import MAX_MEMORY_CHARS, unread_memory
+from agent.session.memory_files import MAX_MEMORY_CHARS, MemoryPlaces
 from tools.base import ToolCall
 from tools.bash import run_bash
 from tools.processes.foreground import CommandLimits
@@ -99,9 +99,9 @@ def test_memory_files_that_take_much_of_the_window_are_reported(tmp_path: Path) 
 
 def test_a_memory_file_that_is_cut_is_reported_as_such(tmp_path: Path) -> None:
     (tmp_path / "CLAUDE.md").write_text("é" * (MAX_MEMORY_CHARS - 1), "utf-8")
-    assert unread_memory(tmp_path, tmp_path / "none") == []
+    assert MemoryPlaces(tmp_path, tmp_path / "none").unread() == []
     (tmp_path / "CLAUDE.md").write_text("always\n" * MAX_MEMORY_CHARS, "utf-8")
-    (told,) = unread_memory(tmp_path, tmp_path / "none")
+    (told,) = MemoryPlaces(tmp_path, tmp_path / "none").unread()
     assert told == f"{tmp_path / 'CLAUDE.md'} is too long: only its first 60,000 characters are used"
 
     async def work(run: ControllerRun) -> None:

@@ -40,7 +40,7 @@ from agent.permissions import (
 )
 from agent.permissions.rules import REPLACED
 from agent.ports import Allow, Deny
-from agent.session.memory_files import memory_files
+from agent.session.memory_files import MemoryPlaces
 from agent.shell import KnownPrograms, ProjectEnvironment
 from agent.shell.program_names import own_programs_of
 from agent.ui.approval import question_body, question_head
@@ -390,7 +390,8 @@ def test_a_project_that_is_moved_away_is_not_created_again_and_the_model_is_info
     )
     assert not shell.folder.exists() and not (away / "new").exists()
     assert shell.world.approver.questions == [] and shell.world.told(Notice) == []
-    assert memory_files(shell.folder, away) == [], "a session that begins now is told the same, and no fault"
+    found = MemoryPlaces(shell.folder, away).files()
+    assert found == [], "a session that begins now is told the same, and no fault"
 
 
 def test_a_blocked_access_needs_approval_once_and_a_denial_keeps_it_blocked(shell: SandboxedWorld) -> None:

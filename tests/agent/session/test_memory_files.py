@@ -10,17 +10,14 @@ from agent.session.memory_files import (
     MAX_MEMORY_CHARS,
     MAX_RULE_FILES,
     MEMORY_NOTE,
+    MemoryPlaces,
     _leads_away,
     cut_after,
-    find_memory,
     memory_above,
     memory_below,
     memory_of,
     memory_path_of,
     memory_text,
-    passed_over,
-    replaced_memory,
-    unread_memory,
 )
 
 
@@ -35,13 +32,13 @@ def project(tmp_path: Path) -> Path:
 def read(project: Path) -> dict[str, str]:
     """The memory files by their paths below the project."""
     user = project.parent / "home"
-    found = find_memory(project, user, user / ".claude")
+    found = MemoryPlaces(project, user, user / ".claude").find()
     return {os.path.relpath(path, project): text for path, text in found}
 
 
 def unread(project: Path) -> list[str]:
     user = project.parent / "home"
-    return unread_memory(project, user, user / ".claude")
+    return MemoryPlaces(project, user, user / ".claude").unread()
 
 
 def all_readable(path: str) -> bool:
@@ -210,10 +207,11 @@ def test_links_and_imports_do_not_show_what_a_rule_protects(project: Path) -> No
     (project / "pkg/AGENTS.md").symlink_to("../kept/plan.md")
     (project / "AGENTS.md").write_text("Own @kept/plan.md @docs/style.md")
     denied = str(project / "kept")
-    shown = find_memory(project, project.parent / "home", may_read=lambda path: not path.startswith(denied))
+    places = MemoryPlaces(project, project.parent / "home")
+    shown = places.find(may_read=lambda path: not path.startswith(denied))
     assert [path.name for path, _ in shown] == ["AGENTS.md", "style.md"]
     assert memory_below(project, project / "pkg/a.py", [], lambda path: not path.startswith(denied)) == []
-    everything = find_memory(project, project.parent / "home", may_read=lambda path: False)
+    everything = places.find(may_read=lambda path: False)
     assert [path.name for path, _ in everything] == ["AGENTS.md"], "a memory file in its place is sent anyway"
 
 
@@ -228,7 +226,7 @@ def test_the_files_of_claude_code_are_read_in_its_order(project: Path) -> None:
     wanted = [*(f"../home/.claude/{name}" for name in own), *shared, "CLAUDE.local.md"]
     wanted.insert(4, "docs/style.md")
     assert list(read(project)) == wanted and unread(project) == []
-    found = find_memory(project, project.parent, claude, scopes=("local",))
+    found = MemoryPlaces(project, project.parent, claude).find(("local",))
     assert [path.name for path, _ in found] == ["CLAUDE.local.md"]
     below = memory_below(project, project / "pkg/a.py", [], all_readable)
     assert [path.relative_to(project).as_posix() for path, _ in below] == ["pkg/CLAUDE.local.md"]
@@ -241,7 +239,7 @@ def test_an_agents_file_takes_the_place_of_those_of_claude_code_beside_it(projec
     write(project / "AGENTS.md", user / "CLAUDE.md")
     used = read(project)
     assert list(used) == ["../home/CLAUDE.md", "AGENTS.md"]
-    told = passed_over(project, user, user / ".claude", used=[str(project / name) for name in used])
+    told = MemoryPlaces(project, user, user / ".claude").passed_over([str(project / name) for name in used])
     assert told.pop(user / ".claude/CLAUDE.md") == f"{user / 'CLAUDE.md'} is used instead"
     assert told == {project / name: f"{project / 'AGENTS.md'} is used instead" for name in names}
 
@@ -267,10 +265,11 @@ def test_files_above_the_repository_are_read_once_approved(tmp_path: Path) -> No
     above = memory_above(project, user / ".claude")
     work, tone = [path for path in above if path.is_relative_to(tmp_path)]
     assert above[work] == [(work, "work @more.md"), (work.parent / "more.md", "more")]
-    assert [text for _, text in find_memory(project, user, user / ".claude")] == ["project"]
-    approved = find_memory(project, user, user / ".claude", above=[work, tone])
+    places = MemoryPlaces(project, user, user / ".claude")
+    assert [text for _, text in places.find()] == ["project"]
+    approved = MemoryPlaces(project, user, user / ".claude", [work, tone]).find()
     assert [text for _, text in approved] == ["work @more.md", "more", "tone", "project"]
-    reasons = passed_over(project, user, user / ".claude", used=[str(project / "CLAUDE.md"), str(work)])
+    reasons = places.passed_over([str(project / "CLAUDE.md"), str(work)])
     assert "/trust" in reasons[tone] and work not in reasons
 
 
@@ -303,16 +302,16 @@ def test_replaced_files_are_named_unless_they_refer_to_what_replaces_them(projec
     (project / ".claude/rules").mkdir(parents=True)
     (project / ".claude/rules/node.md").write_text("node")
     (project / ".claude/CLAUDE.md").symlink_to(project / "AGENTS.md")
-    places = (project, user, user / ".claude")
-    assert replaced_memory(*places) == {project / ".claude/rules/node.md": project / "AGENTS.md"}
+    places = MemoryPlaces(project, user, user / ".claude")
+    assert places.replaced() == {project / ".claude/rules/node.md": project / "AGENTS.md"}
     (project / "CLAUDE.md").write_text("# Agents\n\n@AGENTS.md\n")
-    assert project / "CLAUDE.md" not in replaced_memory(*places)
+    assert project / "CLAUDE.md" not in places.replaced()
     for text in ("Something else.", "@AGENTS.md\n\n## Releases\nNever push a tag.\n"):
         (project / "CLAUDE.md").write_text(text)
-        assert list(replaced_memory(*places)) == [project / "CLAUDE.md", project / ".claude/rules/node.md"]
+        assert list(places.replaced()) == [project / "CLAUDE.md", project / ".claude/rules/node.md"]
     (project / "AGENTS.md").unlink()
     write(user / "AGENTS.md", user / ".claude/CLAUDE.md")
-    assert replaced_memory(*places) == {user / ".claude/CLAUDE.md": user / "AGENTS.md"}
+    assert places.replaced() == {user / ".claude/CLAUDE.md": user / "AGENTS.md"}
 
 
 def test_a_memory_file_that_is_cut_says_how_much_is_left_out() -> None:
