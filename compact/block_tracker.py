@@ -1,5 +1,7 @@
 """Track the blocks that could be cleared: their kind, and when they were last touched."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -25,7 +27,7 @@ from transcripts import (
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
 from .hazards import EDIT_WEIGHT, GROUPS, OLDEST_AGE, Cell, Curves, Evidence, Group, HazardCurves
 from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, base_name, block_texts, joined_text, names
-from .page_references import lines_shown, pages_referred_to
+from .page_references import lines_shown, pages_referred_to, recorded_lines
 from .patches import files_of, is_patch, old_texts, patched_text, shown_file
 from .prices import Prices
 
@@ -175,12 +177,12 @@ class BlockTracker(Struct):
         for index, use in exchange.uses.items():
             result = results.get(index)
             touch = _touch_of(folded, use, result)
-            blocks = [each for file in touch.files for each in self.of_file(base_name(file))]
+            blocks = [each for name in touch.file_names for each in self.of_file(name)]
             if touch.kind == "writes":
                 self._count_edits(folded, use, blocks)
             self._judge_reads(folded, touch, result, blocks)
             for block in self._own_blocks(exchange, index, touch.path):
-                self._track(block, touch.files)
+                self._track(block, touch.file_names)
             if result is not None and touch.kind != "instructs":
                 self._add_result(result, touch)
         self.blocks += _service_results(exchange, self.calls)
@@ -190,26 +192,25 @@ class BlockTracker(Struct):
         self.calls += 1
         results = exchange.results
         for index, use in exchange.uses.items():
-            if not (files := [file for file in files_of(use) if base_name(file)]):
-                continue
             result = results.get(index)
-            touch = _covered_touch(folded, use, result, files)
+            touch = _touch_of(folded, use, result, is_covered=True)
+            if not touch.files:
+                continue
             is_done = result is not None and not result.error
             self.edited = self.edited or (touch.kind == "writes" and is_done)
             new = [*self._own_blocks(exchange, index, touch.path)]
             if result is not None:
                 self._supersede(touch, result, is_done)
-                if kept := [each for file in files for each in self._kept.get(base_name(file), ())]:
+                if kept := [each for name in touch.file_names for each in self._kept.get(name, ())]:
                     self._judge_reads(folded, touch, result, kept)
                 gain = sum(result.tokens) - PLACEHOLDER_TOKENS
                 if gain >= MIN_CLEARED_TOKENS and touch.kind != "instructs":
-                    cell = Cell.READ if touch.kind == "reads" else Cell.OUTPUT
-                    block = self._result_block(result, gain, cell, path=touch.path, lines=touch.lines)
+                    block = self._result_block(result, gain, touch)
                     new.append(block)
-                    for file in set(map(base_name, files)) if cell is Cell.READ else ():
-                        self._current.setdefault(file, []).append(block)
-            for file in set(map(base_name, files)) if new else ():
-                self._by_file.setdefault(file, []).extend(new)
+                    for name in touch.file_names if touch.cell is Cell.READ else ():
+                        self._current.setdefault(name, []).append(block)
+            for name in touch.file_names if new else ():
+                self._by_file.setdefault(name, []).extend(new)
 
     def _own_blocks(self, exchange: Exchange, index: int, path: str) -> Iterator[TrackedBlock]:
         """Yield the blocks of the fields of a call that can be cleared."""
@@ -225,33 +226,31 @@ class BlockTracker(Struct):
                 path=path,
             )
 
-    def _result_block(
-        self, result: Result, gain: int, cell: Cell, *, path: str, lines: tuple[int, int]
-    ) -> TrackedBlock:
+    def _result_block(self, result: Result, gain: int, touch: _Touch) -> TrackedBlock:
         """Return the block of a result, whose clearing frees `gain` tokens."""
         return TrackedBlock(
             result.seq,
             index=0,
             field="content",
             tokens=gain,
-            cell=cell,
+            cell=touch.cell,
             touched=self.calls,
-            path=path,
-            lines=lines,
+            path=touch.path,
+            lines=touch.lines,
         )
 
-    def _supersede(self, touch: "_Touch", result: Result, is_done: bool) -> None:
+    def _supersede(self, touch: _Touch, result: Result, is_done: bool) -> None:
         """Update the covered blocks of the files of a call. Those that were read again change no more."""
         kind = touch.kind if is_done else "other"
         same = result.about.get("unchanged")
-        for file in map(base_name, touch.files):
-            if current := self._current.get(file):
+        for name in touch.file_names:
+            if current := self._current.get(name):
                 for block in current:
                     if block.seq != same:
                         block.cell = _cell_after(block, kind, touch.lines)
-                self._current[file] = [block for block in current if block.cell in _SUPERSEDED_CELLS]
+                self._current[name] = [block for block in current if block.cell in _SUPERSEDED_CELLS]
 
-    def _add_result(self, result: Result, touch: "_Touch") -> None:
+    def _add_result(self, result: Result, touch: _Touch) -> None:
         tokens = sum(result.tokens)
         text = joined_text(result.content)
         stays = sum(len(words) for pair in result.remarks for words in pair)  # characters of the user's words
@@ -259,24 +258,22 @@ class BlockTracker(Struct):
         put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
         if gain < MIN_CLEARED_TOKENS or is_placeholder(text):
             return
-        cell = Cell.READ if touch.kind == "reads" else Cell.OUTPUT
-        lines = touch.lines if cell is Cell.READ else (0, 0)
-        block = self._result_block(result, gain, cell, path=touch.path, lines=lines)
-        self._track(block, touch.files)
+        block = self._result_block(result, gain, touch)
+        self._track(block, touch.file_names)
         for shown in put_back:
             if shown != base_name(touch.path):
                 self._by_file.setdefault(shown, []).append(block)
         for name in names(text[:60_000]):  # a longer result is searched for names in its beginning only
             self._by_name.setdefault(name, []).append(block)
 
-    def _track(self, block: TrackedBlock, files: Iterable[str]) -> None:
+    def _track(self, block: TrackedBlock, file_names: Iterable[str]) -> None:
         self.blocks.append(block)
-        for file in set(map(base_name, files)):
-            self._by_file.setdefault(file, []).append(block)
-            self._kept.setdefault(file, []).append(block)
+        for name in file_names:
+            self._by_file.setdefault(name, []).append(block)
+            self._kept.setdefault(name, []).append(block)
 
     def _judge_reads(
-        self, folded: Folded, touch: "_Touch", result: Result | None, blocks: Iterable[TrackedBlock]
+        self, folded: Folded, touch: _Touch, result: Result | None, blocks: Iterable[TrackedBlock]
     ) -> None:
         """Update blocks of the files of a call: they may be out of date, or shown again."""
         is_done = result is not None and not result.error
@@ -344,37 +341,35 @@ class _Touch(NamedTuple):
         """The first of the files, "" if there are none."""
         return self.files[0] if self.files else ""
 
+    @property
+    def file_names(self) -> Sequence[str]:
+        """The names of the files without their directories, each once."""
+        return list(dict.fromkeys(map(base_name, self.files)))
 
-def _touch_of(folded: Folded, use: ToolUseBlock, result: Result | None) -> _Touch:
-    """Return the work of a call on files; a command that prints a file reads it, a patch writes."""
-    kind = folded.kind_of(use.name)
+    @property
+    def cell(self) -> Cell:
+        """The cell of its result."""
+        return Cell.READ if self.kind == "reads" else Cell.OUTPUT
+
+
+def _touch_of(
+    folded: Folded, use: ToolUseBlock, result: Result | None, *, is_covered: bool = False
+) -> _Touch:
+    """Return the work of a call on files; a command that prints a file reads it, a patch writes.
+
+    The contents of covered results are not read.
+    """
     files = [file for file in files_of(use) if base_name(file)]
     if is_patch(use):
         return _Touch("writes", files=files)
-    shown = shown_file(use) if kind == "runs" else None
-    if kind != "reads" and shown is None:
-        return _Touch(kind, files=files)
-    lines = lines_shown(use, result) if result is not None else (0, 0)
-    return _Touch(
-        "reads", files=files, lines=shown.lines if shown is not None and any(shown.lines) else lines
-    )
-
-
-def _covered_touch(folded: Folded, use: ToolUseBlock, result: Result | None, files: list[str]) -> _Touch:
-    """Return the work of a call on files, without looking into its result."""
-    if is_patch(use):
-        return _Touch("writes", files=files)
     kind = folded.kind_of(use.name)
     shown = shown_file(use) if kind == "runs" else None
     if kind != "reads" and shown is None:
         return _Touch(kind, files=files)
-    about = result.about if result is not None else {}
-    first = about.get("first")
-    last = about.get("last")
-    lines = (first, last) if isinstance(first, int) and isinstance(last, int) else (0, 0)
-    return _Touch(
-        "reads", files=files, lines=shown.lines if shown is not None and any(shown.lines) else lines
-    )
+    lines = shown.lines if shown is not None else (0, 0)
+    if not any(lines) and result is not None:
+        lines = recorded_lines(result) or (0, 0) if is_covered else lines_shown(use, result)
+    return _Touch("reads", files=files, lines=lines)
 
 
 def _shown_text(folded: Folded, block: TrackedBlock) -> str:
@@ -417,20 +412,12 @@ def _note_put_back(
     """Record by file the blocks with cleared text that was shown again. Returns the files."""
     found = set()
     for index, block in enumerate(content):
-        for file in _files_put_back((block,)):
+        text = block.injected_text or block.text if isinstance(block, TextBlock) else ""
+        if text.startswith(TextBlock.PUT_BACK_START):
+            file = base_name(text[len(TextBlock.PUT_BACK_START) : text.find(",")].strip())
             found.add(file)
             known.setdefault(file, []).append((seq, 0 if field == "content" else index, field))
     return found
-
-
-def _files_put_back(content: Sequence[Block]) -> set[str]:
-    """Return the names of the files of which cleared text was shown again with a result or a prompt."""
-    texts = (block.injected_text or block.text for block in content if isinstance(block, TextBlock))
-    return {
-        base_name(text[len(TextBlock.PUT_BACK_START) : text.find(",")].strip())
-        for text in texts
-        if text.startswith(TextBlock.PUT_BACK_START)
-    }
 
 
 def _cell_after(block: TrackedBlock, kind: ToolKind, lines: tuple[int, int]) -> Cell:

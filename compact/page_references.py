@@ -59,16 +59,21 @@ def is_result_id(block: Block) -> bool:
 
 def lines_shown(use: ToolUseBlock, result: Result) -> tuple[int, int]:
     """Return the first and last line of its file that a read shows: as recorded, or by numbers and offset."""
-    first = result.about.get("first")
-    last = result.about.get("last")
-    if isinstance(first, int) and isinstance(last, int):
-        return first, last
+    if (lines := recorded_lines(result)) is not None:
+        return lines
     text = joined_text(result.content)
     begin = use.input.get("offset")
     first = begin if isinstance(begin, int) and begin > 0 else 1
     if number := _FIRST_NUMBER.match(text):
         first = int(number[1])
     return first, first + text.count("\n")
+
+
+def recorded_lines(result: Result) -> tuple[int, int] | None:
+    """Return the first and last line of its file that a read shows, None if they were not recorded."""
+    first = result.about.get("first")
+    last = result.about.get("last")
+    return (first, last) if isinstance(first, int) and isinstance(last, int) else None
 
 
 def pages_referred_to(content: Sequence[Block]) -> set[int]:
