@@ -27,6 +27,7 @@ from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder
 from .content_store import ContentStore
 from .git_keeper import RefKeeper
 from .git_state import GitRunner
+from .package_folders import own_files
 from .project_scanner import MANY_FILES, SKIPPED_FOLDERS, ProjectScanner
 from .snapshot import (
     NOTHING,
@@ -142,6 +143,10 @@ class SharedRecording(Struct):
             self.log.note_gap(f"only {count:,} files of the project could be checked in time")
         self.complete = snapshot.complete
         return snapshot
+
+    def own_files(self, folder: str) -> list[str]:
+        """Return what in a directory of dependencies no package manager has made, below the project."""
+        return [f"{folder}/{name}" for name in own_files(self.scanner.root / folder)]
 
     def left_by_others(self) -> dict[str, list[PathState | None]]:
         """Return the states in which other sessions left paths since commands are recorded here."""

@@ -10,13 +10,8 @@ from msgspec import Struct, field
 
 from tools.files import one_line_path
 
-_PYTHON_MANIFESTS = ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg", "Pipfile", "uv.lock")
-_MANIFESTS = {  # files beside a directory of dependencies that can rebuild it
-    "node_modules": ("package.json",),
-    ".venv": _PYTHON_MANIFESTS,
-    "venv": _PYTHON_MANIFESTS,
-    ".terraform": (".terraform.lock.hcl",),
-}
+from .package_folders import MANIFESTS
+
 IN_GIT = "git:"  # before the id of a blob
 
 
@@ -123,7 +118,7 @@ class ProjectSnapshot(Struct):
         found = []
         for name in self.skipped:
             above, slash, base = name.rpartition("/")
-            if any(f"{above}{slash}{manifest}" in self for manifest in _MANIFESTS.get(base, ())):
+            if any(f"{above}{slash}{manifest}" in self for manifest in MANIFESTS.get(base, ())):
                 found.append(name)
         return found
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
+from msgspec.structs import replace
+
 from agent import shell
 from agent.checkpoints import Checkpoints, shown_paths
 from agent.events import Emit
@@ -35,12 +37,12 @@ async def why_uncovered(context: TurnContext, emit: Emit, accesses: Sequence[Acc
         await keep_refs(checkpoints, emit, context.tool_context)
     found: dict[str, None] = {}
     for access in runs:
-        found |= dict.fromkeys(_lost(context, checkpoints, access))
+        found |= dict.fromkeys(await _lost(context, checkpoints, access))
         found |= dict.fromkeys(await _pruned(context, checkpoints, access))
     return f"/rewind could not restore {shown_paths(list(found), 4)}" if found else ""
 
 
-def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> list[str]:
+async def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> list[str]:
     recording = checkpoints.recording
     profile = command_runner(context.tool_context).profile
     links = [f"{name}/.git" for name in recording.nested]  # files in worktrees; the sandbox keeps them
@@ -49,19 +51,27 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
     own = {place.name for place in profile.records} if profile is not None and holds else set()
     uncovered = shell.UncoveredFiles(
         folders=[name for name in dict.fromkeys([*recording.skipped, *links]) if name not in own],
-        rebuildable=recording.rebuildable,
         files=recording.unkept,
         others=[str(place) for place in profile.writable] if profile is not None else [],
         held=recording.held,
         read_only=[str(place) for place in profile.read_only] if profile is not None and holds else [],
     )
-    lost = [
-        path
-        for at, (line, inner) in enumerate(_lines(context, access))
-        for path in shell.lost_paths(line, inner, uncovered, of_script=at > 0)
-    ]
+    lost = _lost_by(_lines(context, access), uncovered)
+    if rebuildable := {*lost} & {*recording.rebuildable}:
+        users = {name: await asyncio.to_thread(recording.own_files, name) for name in rebuildable}
+        rebuilt = [name for name in rebuildable if not users[name]]
+        lost = _lost_by(_lines(context, access), replace(uncovered, rebuildable=rebuilt))
+        lost = [path for name in lost for path in users.get(name) or [name]]
     unkept = _changed(context, access, list(recording.keeper.unkept))
     return lost + [f"branches and stash of {name or 'the repository'}" for name in unkept]
+
+
+def _lost_by(lines: Sequence[tuple[str, shell.Places]], uncovered: shell.UncoveredFiles) -> list[str]:
+    return [
+        path
+        for at, (line, places) in enumerate(lines)
+        for path in shell.lost_paths(line, places, uncovered, of_script=at > 0)
+    ]
 
 
 async def _pruned(context: TurnContext, checkpoints: Checkpoints, access: Access) -> list[str]:

@@ -10,9 +10,10 @@ Before a command may destroy such files the user is asked. A line is compared wi
     git clean -fdx              removes untracked directories at any depth
 
 Caches are not protected, since programs recreate them. A directory of dependencies that a manifest beside it
-can rebuild may be removed as a whole by a line that names it. What a program of the project does is unknown.
-The lines of its makefiles, packages and shell scripts (project_scripts.py) are judged by what they name: a
-script that removes its temporary file, `rm -f "$tmp"`, is no reason to ask about `make test`.
+can rebuild may be removed as a whole by a line that names it, or by a package manager. What a program of the
+project does is unknown. The lines of its makefiles, packages and shell scripts (project_scripts.py) are
+judged by what they name: a script that removes its temporary file, `rm -f "$tmp"`, is no reason to ask about
+`make test`.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ _WRITERS = word_set("tee truncate sponge sed gsed perl ruby dd patch ed ex gzip 
 _EDITORS = word_set("sed gsed perl ruby")
 _SEARCHERS = word_set("grep egrep fgrep ggrep")
 _OWNERS = word_set("chown chgrp setfacl chattr setfattr gchown")
+_MANAGERS = word_set("npm yarn pnpm venv virtualenv uv poetry pipenv")
+_REMOVING_VERBS = word_set("ci install i add prune update up uninstall remove rm dedupe clean-install")
 _CHANGERS = _REMOVERS | _MOVERS | _OWNERS | (_WRITERS - _EDITORS) | {"chmod", "gchmod"}
 _DELETING_CODE = lazy_pattern(
     r"\b(?:rmtree|rm_rf|rm_r|rmSync|rmdirSync|removeSync|remove_tree|rimraf|removedirs|deltree|unlink|unlinkSync"
@@ -185,8 +188,26 @@ def _targets(scene: Scene) -> Iterator[_Target]:
     elif program in _WRITERS and _writes(scene):
         values = [word.removeprefix("of=") for word in operands if program != "dd" or word.startswith("of=")]
         yield from _each(scene, values, below=False)
+    elif program in _MANAGERS:
+        yield from _each(scene, _rebuilt_folders(scene), below=True, named=True)
     elif program in ("chmod", "gchmod") or program in _OWNERS:
         yield from _each(scene, operands, below=scene.has_flag("R", "--recursive"))
+
+
+def _rebuilt_folders(scene: Scene) -> Sequence[str]:
+    """Return the directories in which a package manager removes what it has not put there."""
+    names_place = frozenset(("--prefix", "--cwd", "-C", "--dir"))
+    operands = scene.operands(names_place)
+    verb = "".join(operands[:1])
+    if scene.program in ("venv", "virtualenv"):
+        return operands if "--clear" in scene.arguments else ()
+    if scene.program == "uv":
+        return [*operands[1:], ".venv"] if verb == "venv" else ()
+    if scene.program in ("poetry", "pipenv"):
+        return (".venv",) if operands[:2] == ["env", "remove"] or "--rm" in scene.arguments else ()
+    places = option_values(list(scene.command.words), names_place)
+    removes = verb in _REMOVING_VERBS and not scene.has_flag("g", "--global", "--dry-run")
+    return (posixpath.join(next(places, "."), "node_modules"),) if removes else ()
 
 
 def _writes(scene: Scene) -> bool:

@@ -28,9 +28,11 @@ ENVIRON = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
 }
 PREPARED = """
-git init -q .; mkdir -p src/deep docs data node_modules/pkg .venv/lib tools/venv sub empty __pycache__ many
+git init -q .; mkdir -p src/deep docs data node_modules/pkg own/node_modules/@a/b
+mkdir -p .venv/lib tools/venv sub empty __pycache__ many
 echo 'print(1)' >src/a.py; echo b >src/deep/b.py; echo doc >docs/d.md; echo '{}' >package.json
-echo x >node_modules/pkg/index.js; echo x >.venv/lib/site.py; echo x >tools/venv/own.py
+echo x >node_modules/pkg/index.js; echo '{}' >node_modules/pkg/package.json; echo '{}' >own/package.json
+echo x >own/node_modules/@a/b/notes; echo x >.venv/lib/site.py; echo x >tools/venv/own.py
 ln -s src/a.py link; ln -s src dirlink; chmod 750 src/a.py; echo c >__pycache__/a.pyc
 printf '%s\\n' .venv node_modules '*.sqlite' >.gitignore
 for n in 1 2 3 4 5 6 7 8 9; do echo $n >many/$n.txt; done
@@ -137,6 +139,10 @@ LINES: dict[str, Outcome] = {
     "rm -rf node_modules": "rebuilt",
     "rm -rf __pycache__ && find . -name '*.pyc' -delete": "rebuilt",
     "rm -rf .venv": "asked",
+    "rm -rf own/node_modules": "asked",
+    "cd own && npm ci": "asked",
+    "npm --prefix=own prune": "asked",
+    "python3 -m venv --clear .venv": "asked",
     "rm node_modules/pkg/index.js": "asked",
     "echo y >node_modules/pkg/index.js": "asked",
     "sed -i s/x/y/ node_modules/pkg/*.js": "asked",

@@ -31,6 +31,11 @@ LOST = {
     "export GIT_WORK_TREE=web; git clean -fdx": CLEANED,
     "env GIT_WORK_TREE=web git clean -fdx": CLEANED,
     "rm -rf ./node_modules/left": ["node_modules"],
+    "python3 -m venv --clear .venv": [".venv"],
+    "virtualenv -p python3 --clear .venv": [".venv"],
+    "uv venv -p 3.12": [".venv"],
+    "poetry env remove --all": [".venv"],
+    "cd lib/.. && pipenv --rm": [".venv"],
     "rm -rf lib": ["lib/.git"],
     "rm .git/index": [".git"],
     "rm -rf data": ["data/huge.img"],
@@ -140,6 +145,10 @@ KEPT = [
     "touch node_modules/x",
     "echo x >/shared/x",
     "npm ci && npm test",
+    "npm --prefix web prune",
+    "npm i -g x",
+    "python3 -m venv .venv",
+    "uv sync",
     "for f in a b; do rm src/$f; done",
     "make",
     "cc -o build/x m.c",
@@ -225,6 +234,20 @@ def test_a_file_that_outlives_its_deletion_is_only_lost_by_what_is_written_to_it
     held = replace(UNCOVERED, held=("data/huge.img",))
     lines = {"rm -rf data": [], "mv data away": [], "cp x data/huge.img": ["data/huge.img"]}
     assert {line: lost_paths(line, PLACES, held) for line in lines} == lines
+
+
+MANAGED = {
+    "npm ci": ["node_modules"],
+    "npm --prefix web prune --omit=dev": ["web/node_modules"],
+    "yarn --cwd=web add x": ["web/node_modules"],
+    "cd web; npm i x": ["web/node_modules"],
+    **{line: [] for line in ("npm i -g x", "npm prune --dry-run", "npm run build", "npm ls")},
+}
+
+
+def test_a_package_manager_removes_what_no_manifest_can_rebuild() -> None:
+    own = replace(UNCOVERED, rebuildable=())
+    assert {line: lost_paths(line, PLACES, own) for line in MANAGED} == MANAGED
 
 
 def test_what_the_sandbox_makes_read_only_is_not_lost() -> None:

@@ -1,0 +1,38 @@
+"""What in directories of dependencies belongs to the user."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.checkpoints.package_folders import own_files
+
+
+def make(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_modules_that_npm_does_not_know(tmp_path: Path, is_listed: bool) -> None:
+    folder = tmp_path / "node_modules"
+    make(folder, ".bin/tsc", "a/package.json", "@s/b/package.json", "@s/own/notes", "mine/x.js", "todo.txt")
+    (folder / "linked").symlink_to(tmp_path)
+    known: dict[str, dict[str, object]] = {"packages": {"node_modules/a": {}, "node_modules/@s/b": {}}}
+    if is_listed:
+        (folder / ".package-lock.json").write_text(json.dumps(known))
+        make(folder, "copied/package.json")
+    assert own_files(folder) == ["@s/own", *(["copied"] if is_listed else []), "mine", "todo.txt"]
+
+
+def test_files_of_an_environment_that_no_package_lists(tmp_path: Path) -> None:
+    folder = tmp_path / ".venv"
+    packages = "lib/python3.12/site-packages"
+    make(folder, "pyvenv.cfg", ".gitignore", "bin/python3.12", "bin/activate.fish", "bin/tool", "bin/mine.sh")
+    make(folder, f"{packages}/pkg/x.py", f"{packages}/old.egg-info", f"{packages}/own.pth", "notes/todo")
+    make(folder, f"{packages}/pkg-1.dist-info/RECORD", f"{packages}/__pycache__/one.pyc")
+    record = "pkg/x.py,sha256=a,1\npkg-1.dist-info/RECORD,,\n../../../bin/tool,sha256=b,2\n"
+    (folder / packages / "pkg-1.dist-info/RECORD").write_text(record)
+    assert own_files(folder) == ["bin/mine.sh", f"{packages}/own.pth", "notes"]
+    assert own_files(tmp_path / "missing") == []
