@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 
+from msgspec import Struct
+
 from agent.session import Session, fetch_results
 from compact import Preparation
 from transcripts import StoreError
@@ -33,11 +35,22 @@ async def account_for_all(session: Session) -> None:
     await in_slices(Preparation(session.folded).of_local_summary())
 
 
+class _ResultsRead(Struct):
+    """Whether the results that summaries read were loaded; a rewind discards this."""
+
+    done: bool = False
+
+
 async def read_results(session: Session) -> None:
-    """Load the results that summaries read, before anything is made of them."""
-    if session.deferred:
+    """Load the results that summaries read, before anything is made of them.
+
+    New results are in memory, and what summaries read of the others becomes less.
+    """
+    read = session.folded.memo(_ResultsRead)
+    if session.deferred and not read.done:
         with suppress(StoreError):  # the summary says less
             await fetch_results(session, Preparation(session.folded).results_read())
+            read.done = True
 
 
 async def in_slices(steps: Iterator[None]) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from agent.loop.sliced_reading import read_results
 from agent.session.repository import fetch_deferred, fetch_results, load_deferred, prepare_rewind
 from agent.session.session import Session
+from compact import Preparation, local_summary
 from compact.tokens import TokenCounter
 from transcripts import folding
 from transcripts.facts import Compacted, Fold, Opened, Reply, Result, User
@@ -105,6 +107,18 @@ def test_single_results_are_filled_in_without_folding_the_session_again(tmp_path
     assert folded.view.tokens == tokens
     asyncio.run(fetch_deferred(session))
     _is_complete(session, tmp_path)
+
+
+def test_the_calls_of_a_session_are_searched_once_for_results_that_summaries_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_summary, "FADED_CALLS", 4)
+    session = resumed(tmp_path)
+    asyncio.run(read_results(session))
+    assert {*session.deferred} == {*range(4, 34, 2)}, "those of the last calls are loaded"
+    monkeypatch.setattr(Preparation, "results_read", None)
+    session.user((TextBlock("and now?"),))
+    asyncio.run(read_results(session))
 
 
 def test_a_rewind_loads_only_the_results_that_it_shows_again_and_folds_in_a_thread(tmp_path: Path) -> None:
