@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from .session_lock import RECORDS_FOLDER
+from .storage.disk import set_own_mode
 from .stored_outputs import OUTPUTS_TOP
 
 RECORD_FOLDERS = (RECORDS_FOLDER, OUTPUTS_TOP)
@@ -74,7 +75,7 @@ def _opened(folder: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
     try:
         return os.scandir(folder)
     except PermissionError:
-        folder.chmod(0o700)
+        set_own_mode(folder, 0o700)
         return os.scandir(folder)
 
 

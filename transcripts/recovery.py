@@ -18,7 +18,7 @@ from .file_states import RECORD_FOLDERS
 from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder
 from .spare_copy import Restored, SpareCopy, is_ours, lock_folder
 from .spare_files import SpareFile
-from .storage.disk import DISK, opened_fd, project_key, read_pieces, replace_and_open
+from .storage.disk import DISK, opened_fd, project_key, read_pieces, replace_and_open, set_own_mode
 
 
 def recover_transcripts(home: Path, places: Iterable[Path]) -> Restored:
@@ -49,7 +49,7 @@ def _recover_live(copy: SpareCopy) -> Iterator[str]:
     files = copy.place / "copies" / RECORDS_FOLDER
     for lock in (copy.home / RECORDS_FOLDER).glob("*.lock"):
         with suppress(OSError):
-            lock.chmod(0o600)  # otherwise it could not be acquired
+            set_own_mode(lock, 0o600)  # otherwise it could not be acquired
     indexed = copy.index.get(f"{RECORDS_FOLDER}/", {})
     for kept in [path for path in files.glob("*.jsonl") if f"{RECORDS_FOLDER}/{path.name}" not in indexed]:
         path = copy.home / RECORDS_FOLDER / kept.name
@@ -57,7 +57,7 @@ def _recover_live(copy: SpareCopy) -> Iterator[str]:
             ensure_private_folder(path.parent)
             is_there = path.is_file() and not path.is_symlink()
             if is_there:
-                path.chmod(0o600)
+                set_own_mode(path, 0o600)
             good = _whole_records_size(kept)
             if lock_holder(path) is not None or good <= (_whole_records_size(path) if is_there else 0):
                 continue

@@ -18,7 +18,7 @@ from pathlib import Path
 from transcripts.patterns import lazy_pattern
 
 from .errors import SessionInUse, Unreadable
-from .storage.disk import DISK, Disk, opened_fd, write_ignore_files
+from .storage.disk import DISK, Disk, opened_fd, set_own_mode, write_ignore_files
 
 RECORDS_FOLDER = ".transcripts"
 _SESSION_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
@@ -54,7 +54,7 @@ def ensure_private_folder(folder: Path, disk: Disk = DISK) -> None:
         )
     if stat.S_IMODE(found.st_mode) != 0o700:
         with suppress(PermissionError):  # some file systems have no modes
-            folder.chmod(0o700)
+            set_own_mode(folder, 0o700)
     write_ignore_files(folder, disk)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -24,6 +23,7 @@ from .storage.disk import (
     opened_unread,
     read_pieces,
     replace_and_open,
+    set_own_mode,
     sync_folders,
 )
 
@@ -99,8 +99,7 @@ class SpareFiles(Struct, frozen=True):
         """Return the stamp of a file that begins with what was kept of it; None for a changed file."""
         path = self.home / name
         try:
-            if stat.S_IMODE(path.lstat().st_mode) != 0o600:
-                path.chmod(0o600)
+            set_own_mode(path, 0o600)
             with opened_unread(path) as fd:
                 return stamp_of(os.fstat(fd)) if self._is_as_kept(name, spare, fd) else None
         except OSError:
@@ -153,10 +152,11 @@ def _make_folders_of(home: Path, name: str) -> None:
     ensure_private_folder(folder := home / top)
     for each in inner:
         folder /= each
+        if folder.is_symlink():  # a command moved the directory away
+            folder.unlink()
         with suppress(FileExistsError):
             folder.mkdir(0o700)
-        if stat.S_IMODE(folder.lstat().st_mode) != 0o700:
-            folder.chmod(0o700)
+        set_own_mode(folder, 0o700)
 
 
 def _checked(pieces: Iterable[bytes], checksum: int) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ from .load import MAX_LINE_BYTES, KnownStart, LoadedTranscript, read_transcript
 from .secrets.masking import SecretMasks
 from .session_key import SessionKey
 from .session_lock import new_sid, path_of
-from .storage.disk import DISK, Disk, opened_unread, read_regular
+from .storage.disk import DISK, Disk, opened_unread, read_regular, set_own_mode
 from .view import to_json_bytes
 from .wording import cause_of, pluralize
 
@@ -205,8 +205,7 @@ class Store:
                 self.journal.look_for_lock()
             self._save(durable=False)
             with suppress(OSError):
-                if not self.path.is_symlink():
-                    self.path.chmod(0o600)
+                set_own_mode(self.path, 0o600)
         return self.journal.times_put_back > before
 
     def close(self) -> None:

@@ -243,6 +243,28 @@ def test_a_copy_in_a_directory_that_others_can_write_to_is_not_trusted(project: 
     assert recover_transcripts(project, [tmp_path / "state"]).files == ()
 
 
+def test_what_a_link_leads_to_keeps_its_mode_and_its_contents(project: Path, place: Path) -> None:
+    """A command moves each file and directory of ours away, and leaves a link to something else."""
+    before, copy = contents(project), copy_of(project, place)
+    copy.begin()
+    others = project.parent / "others"
+    others.mkdir(0o755)
+    (others / "a.txt").touch(0o644)
+    run(
+        project,
+        "find .transcripts .task_outputs -type f ! -name '.*ignore' -exec ln -sf $PWD/../others/a.txt {} ';';"
+        "rm -r .transcripts/checkpoints/objects; ln -s $PWD/../others .transcripts/checkpoints/objects;"
+        "ln -s $PWD/../others/a.txt .transcripts/x.lock",
+    )
+    killed(copy)
+    again = recover_transcripts(project, [place])
+    assert again.lost == ()
+    assert_kept(project, before, "replaced")
+    assert [path.name for path in others.iterdir()] == ["a.txt"]
+    assert others.stat().st_mode & 0o777 == 0o755
+    assert (others / "a.txt").stat().st_mode & 0o777 == 0o644
+
+
 def test_an_index_that_leads_out_of_the_records_is_not_followed(project: Path, tmp_path: Path) -> None:
     copy = copy_of(project, tmp_path / "state")
     copy.begin()

@@ -13,7 +13,7 @@ __getattr__ = lazy_door(
     {
         "disk": (
             "append_line is_foreign make_private_folders opened_fd opened_regular project_key read_pieces "
-            "read_regular replace_file trusted_owners"
+            "read_regular replace_file set_own_mode trusted_owners"
         ),
     },
 )

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -165,6 +166,25 @@ def make_private_folders(folder: Path, disk: Disk = DISK) -> None:
         except FileExistsError:
             if not each.is_dir():  # another process may create it at the same time
                 raise
+
+
+def set_own_mode(path: Path, mode: int) -> None:
+    """Set the mode of one of our files or directories, for which a command may have put something else.
+
+    Raises OSError for a symbolic link, whose target keeps its mode, for a pipe and for a device.
+    """
+    if sys.platform == "linux":
+        fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)  # needs no permission to read
+        try:
+            found = os.fstat(fd)
+            if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+                raise OSError(errno.EINVAL, "it is neither a file nor a directory", str(path))
+            if stat.S_IMODE(found.st_mode) != mode:
+                os.chmod(f"/proc/self/fd/{fd}", mode)  # noqa: PTH101
+        finally:
+            os.close(fd)
+    else:
+        path.chmod(mode, follow_symlinks=False)
 
 
 def write_ignore_files(folder: Path, disk: Disk = DISK) -> None:
