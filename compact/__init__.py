@@ -48,7 +48,7 @@ __getattr__ = lazy_door(
         "page_references": "is_result_id pages_referred_to with_resolved_references with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "preparation": "Preparation",
-        "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
+        "prices": "PriceList Prices Spending",
         "replacement": "EnvironmentHeading",
         "report": "COLD_RETURN propose",
         "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill",

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from transcripts import Compacted, Folded, PartKind, Reply
+from transcripts.wording import pluralize
 
 from .estimate import overhead_tokens
-from .prices import PriceList
+from .prices import NEVER_PAYS_BACK, PriceList
 from .settings import WindowState
 from .shown_blocks import ShownBlock
 from .situation import Situation
 
 
 class ListedCompaction(Struct, frozen=True):
-    """A compaction, whether it was undone, and its estimated and actual cost in one line, "" for none."""
+    """A compaction, whether it was undone or has saved what it cost, and its estimated and actual cost.
+
+    The texts are "" where nothing is known, and for models without prices.
+    """
 
     made: Compacted
-    undone: bool
+    state: str
     cost: str
 
 
@@ -50,9 +55,12 @@ class ContextReport(Struct, frozen=True):
         tokens = situation.tokens
         overhead = min(tokens, overhead_tokens(folded, situation.overhead)) if view.tokens else tokens
         earlier = max(0, len(folded.compactions) - newest) if newest else 0
+        replies = [fact.seq for fact in folded.facts if isinstance(fact, Reply) and fact.usage.prompt]
         listed = (
             ListedCompaction(
-                made, undone=made.id in folded.undone, cost=estimated_and_actual_cost(folded, made, prices)
+                made,
+                state=_state(folded, made, replies, prices),
+                cost=estimated_and_actual_cost(folded, made, prices),
             )
             for made in reversed(folded.compactions[earlier:])
         )
@@ -67,17 +75,38 @@ class ContextReport(Struct, frozen=True):
         )
 
 
+def _state(folded: Folded, made: Compacted, replies: Sequence[int], prices: PriceList) -> str:
+    """Return whether a compaction was undone, else by its estimate when it saves money.
+
+    `replies` are the sequence numbers of all replies, in order.
+    """
+    calls = made.report.get("pays_back_calls")
+    if made.id in folded.undone:
+        return "undone"
+    if calls is None or not _is_priced(folded, made, prices):
+        return ""
+    if calls >= NEVER_PAYS_BACK:
+        return "saves no money"
+    left = calls - len(replies) + bisect_right(replies, made.seq)
+    return f"saves money after {pluralize(left, 'more call')}" if left > 0 else "has paid for itself"
+
+
+def _is_priced(folded: Folded, made: Compacted, prices_by_model: PriceList) -> bool:
+    """Return whether the model of a compaction has known prices, which are not all zero."""
+    opened = folded.opening_before(made.seq)
+    prices = prices_by_model.known(opened.model) if opened is not None else prices_by_model.planning("")
+    return prices is not None and prices.input > 0
+
+
 def estimated_and_actual_cost(folded: Folded, made: Compacted, prices_by_model: PriceList) -> str:
     """Compare the estimated cost of compaction `made` with that of the request after it, in one line.
 
     Both are the cost of the tokens that the request could not read from the cache, at the prices of its
-    model. "" if nothing was estimated, or the prices of the model are unknown.
+    model. "" if nothing was estimated, or the model has no prices.
     """
     report = made.report
-    if "predicted_cost_usd" not in report or "rewritten" not in report:
-        return ""
-    opened = folded.opening_before(made.seq)
-    if opened is not None and prices_by_model.known(opened.model) is None:
+    is_estimated = "predicted_cost_usd" in report and "rewritten" in report
+    if not is_estimated or not _is_priced(folded, made, prices_by_model):
         return ""
     cost = report["predicted_cost_usd"]
     written = report["rewritten"]

@@ -14,7 +14,6 @@ from agent.loop import CompactionRequest, TurnContext, compact_context, off_loop
 from agent.menus import Menu, MenuRow
 from agent.session import Session, fetch_deferred, note_news, record_opening
 from compact import (
-    NEVER_PAYS_BACK,
     CannotChange,
     CompactionPlan,
     ContextReport,
@@ -99,7 +98,8 @@ def _compactions(report: ContextReport, name: str) -> list[str]:
         return [f"No compactions yet {policy}."]
     lines = [f"Compactions {policy}"]
     for listed in report.compactions:
-        lines.append(f"  {_figures(listed.made)}{'  undone' if listed.undone else ''}")
+        state = f", {listed.state}" if listed.state else ""
+        lines.append(f"  {_figures(listed.made)}{state}")
         if listed.cost:
             lines.append(f"      {listed.cost}")
     if report.earlier:
@@ -133,9 +133,6 @@ def _figures(made: Compacted) -> str:
     text = f"{made.id}  {made.label} ({made.trigger})"
     if "before" in report and "after" in report:
         text += f"  {int(report['before']):,} -> {int(report['after']):,} tokens"
-    if (calls := report.get("pays_back_calls")) is not None:
-        after = f"saves money after {pluralize(int(calls), 'more call')}"
-        text += f", {after}" if calls < NEVER_PAYS_BACK else ", saves no money"
     return text
 
 

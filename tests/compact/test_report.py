@@ -20,8 +20,10 @@ from transcripts.view import PartKind
 from .worlds import World
 
 
-def compacted():
+def compacted(model=""):
     world = World(CompactSettings(), window=40_000)
+    if model:
+        world.add(Opened, (), (), model, 40_000, "/p")
     world.user("begin")
     for at in range(12):
         world.call("bash", "line " * 1_000, command=f"make part{at}")
@@ -65,6 +67,27 @@ def test_no_dollars_are_shown_for_a_model_whose_price_is_unknown():
     world.compact("manual")
     (made,) = world.folded.compactions
     assert made.report["extra_cost_usd"] == 0.0 and made.report["predicted_cost_usd"] > 0.0
+
+
+def test_a_compaction_says_when_it_has_paid_for_itself_if_the_model_has_prices():
+    world, made = compacted()
+
+    def shown(prices=None):
+        (listed,) = ContextReport.of(world.situation, prices or PriceList()).compactions
+        return listed.state, bool(listed.cost)
+
+    calls = made.report["pays_back_calls"]
+    assert calls > 1 and shown() == (f"saves money after {calls} more calls", True)
+    world.reply("looked")
+    assert shown()[0].startswith(f"saves money after {calls - 1} more call")
+    for _ in range(1, calls):
+        world.reply("looked")
+    assert shown()[0] == "has paid for itself"
+    world.undo()
+    assert shown()[0] == "undone"
+    world, made = compacted(model="mystery")
+    assert shown() == ("", False)
+    assert shown(PriceList({"mystery": Prices(0, 0)})) == ("", False)
 
 
 def test_undoing_is_billed_if_the_cache_no_longer_holds_what_it_restores():
@@ -299,7 +322,8 @@ def test_the_context_is_reported_with_its_compactions_newest_first():
     world.undo()
     made = world.folded.compactions
     report = ContextReport.of(world.situation, PriceList(), newest=2)
-    assert [(each.made, each.undone) for each in report.compactions] == [(made[2], True), (made[1], False)]
+    assert [each.made for each in report.compactions] == [made[2], made[1]]
+    assert [each.state == "undone" for each in report.compactions] == [True, False]
     assert all(each.cost.startswith("estimated $") for each in report.compactions) and report.earlier == 1
     assert ContextReport.of(world.situation, PriceList(), newest=5).earlier == 0
     whole = ContextReport.of(world.situation, PriceList())
