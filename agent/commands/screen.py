@@ -15,6 +15,7 @@ from agent.events import CommandOutput, Event, Notice, ScreenSetting
 from agent.extensions.skills import Skill, SkillLibrary
 from agent.keys import with_keys
 from agent.menus import question_menu
+from agent.settings_files import write_setting
 from transcripts.wording import shorten
 
 from .running import unknown, usage_notice
@@ -149,7 +150,7 @@ async def set_theme(controller: Controller, argument: str) -> Event | None:
         argument = row.value
     if argument not in THEMES:
         return usage_notice("theme", f"unknown theme {argument!r}" if argument else "")
-    return _use_on_screen(controller, "theme", argument, "/theme")
+    return _use_on_screen(controller, "theme", argument)
 
 
 async def set_editing(controller: Controller, argument: str) -> Event | None:
@@ -159,16 +160,21 @@ async def set_editing(controller: Controller, argument: str) -> Event | None:
     wanted = {"": other, "on": "vim", "off": "emacs"}.get(argument, argument)
     if wanted not in EDITING_MODES:
         return usage_notice("vim", f"unknown argument {argument!r}")
-    return _use_on_screen(controller, "editing", wanted, "/vim")
+    return _use_on_screen(controller, "editing", wanted)
 
 
-def _use_on_screen(controller: Controller, name: Literal["theme", "editing"], value: str, by: str) -> Notice:
-    """Change a setting of the screen. The menus and /config read its current value from the config."""
+def _use_on_screen(controller: Controller, name: Literal["theme", "editing"], value: str) -> Notice:
+    """Change a setting of the screen, here and in the settings file. Raises ConfigError and OSError.
+
+    The menus and /config read its current value from the config.
+    """
     controller.emit(ScreenSetting(name, value))
     config = controller.setup.config
-    config = replace(config, **{name: value, "origins": {**config.origins, name: by}})
+    path = config.settings_path
+    config = replace(config, **{name: value, "origins": {**config.origins, name: str(path)}})
     controller.setup = replace(controller.setup, config=config)
-    return Notice(f'to keep it, add `{name} = "{value}"` to {config.settings_path}')
+    write_setting(path, name, value)
+    return Notice(f'wrote {name} = "{value}" to {path}')
 
 
 async def choose_editing(controller: Controller, value: str) -> Event | None:

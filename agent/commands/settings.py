@@ -326,6 +326,8 @@ async def _change_setting(controller: Controller, name: str, value: str = "") ->
     elsewhere = CHANGED_ELSEWHERE.get(name, "")
     if not value:
         controller.emit(CommandOutput(f"{_shown_setting(controller, name)}; it takes {form_of(name)}"))
+        if name in ("theme", "editing"):  # their commands save them
+            return Notice(f"use /config {name} VALUE to change it")
         here = f"use /config {name} VALUE to change it for this session; " if at_once else elsewhere
         return Notice(f"{here}add {entry} to change it permanently")
     try:

@@ -234,12 +234,12 @@ COMMANDS: tuple[Command, ...] = (
             "the next start.",
             usage="[NAME [VALUE]]", aliases=("settings",), during_turn="word"),
     Command("theme", "screen.set_theme",
-            "Change the colours for this session. Takes auto, dark, light, ansi, colour-blind or "
-            "colour-blind-light. Without one, choose from a list. Use the setting `theme` to keep it.",
+            "Change the colours and save the choice in your settings file. Takes auto, dark, light, ansi, "
+            "colour-blind or colour-blind-light. Without one, choose from a list.",
             usage="[auto | dark | light | ansi | colour-blind | colour-blind-light]",
             during_turn="always", at_screen=True, needs_session=False),
     Command("vim", "screen.set_editing",
-            "Switch between the editing keys of vim and Emacs. Use the setting `editing` to keep them.",
+            "Switch between the editing keys of vim and Emacs and save the choice in your settings file.",
             usage="[on | off]", during_turn="always", at_screen=True, needs_session=False),
     Command("hooks", "extensions.show_hooks",
             "List the hooks, with their events, matchers and commands, and where each was set.",
