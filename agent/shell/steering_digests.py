@@ -21,7 +21,7 @@ from .option_syntax import NotProved
 _MAX_FILES = 200  # of one command
 _MAX_NAMED = 2_000  # paths by one file, whether they exist or not
 _MAX_BYTES = 1_000_000  # of one file
-_SCRIPT = lazy_pattern(r"\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php|lua|mk|gradle|kts|ya?ml|toml|json)\Z")
+_SCRIPT = lazy_pattern(r"\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php|lua|mk|just|gradle|kts|ya?ml|toml|json)\Z")
 _MADE = lazy_pattern(r"(?:\A|/)(?:node_modules|dist|build|out|target|\.venv|venv)/")  # change with each build
 _PATH = lazy_bytes_pattern(rb"[\w@%+.-]*(?:/[\w@%+.-]+)+|[\w@%+-]+\.[A-Za-z]{1,4}\b")
 # Files of command lines: what they name is run, unlike the modules that other sources name.
@@ -38,16 +38,22 @@ def steering_digests(
 ) -> dict[str, str]:
     """Return the digest of each of these files by its path in the project, and of scripts that they name.
 
-    They are looked for in `folder`, above it, and in directories that the operands name. Makefiles and shell
-    scripts are followed as far as they name others, relative to themselves or to where they are run.
+    A name may be a pattern with `*`. The files are looked for in `folder`, above it, and in directories that
+    the operands name. Makefiles and shell scripts are followed as far as they name others, relative to
+    themselves or to where they are run.
     """
     places = [*_upwards(folder, project)]
     below = (os.path.normpath(os.path.join(folder, word)) for word in operands)
     places += [place for place in below if os.path.isdir(place)]
     waiting = [
-        _Named(os.path.normpath(os.path.join(place, name)), place, is_read=True)
+        _Named(path, place, is_read=True)
         for place in places
         for name in names
+        for path in (
+            _matching(os.fsencode(name), place)
+            if "*" in name
+            else [os.path.normpath(os.path.join(place, name))]
+        )
     ]
     found: dict[str, str] = {}
     for named in waiting:  # which grows

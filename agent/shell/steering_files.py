@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import Struct, field
 
@@ -24,6 +25,7 @@ from .vital_places import scenes
 _OF_PYTHON = "pyproject.toml setup.py setup.cfg tox.ini noxfile.py"
 _OF_NODE = (
     "package.json .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs pnpm-workspace.yaml bunfig.toml turbo.json nx.json"
+    " *.config.*"
 )
 _OF_TESTS = f"conftest.py pytest.ini {_OF_PYTHON}"
 _OF_CONTAINERS = (
@@ -31,34 +33,36 @@ _OF_CONTAINERS = (
     " compose.override.yml docker-compose.override.yaml docker-compose.override.yml Dockerfile Containerfile"
     " docker-bake.hcl docker-bake.json"
 )
+# Of programs that build, test and deploy: any of them may run what such a file says.
+_OF_BUILDERS = (
+    "*file *.toml *.tf *.tfvars *.yml *.gradle *.kts *.properties *.sbt *.exs *.nix *.bazel *.ninja *.csproj"
+    " *.props *.targets *.config.* *.build BUILD WORKSPACE .bazelrc Package.swift CMakeLists.txt pom.xml"
+    " build.rs tasks.py fabfile.py magefile.go invoke.yaml skaffold.yaml serverless.yaml Pulumi.yaml"
+    " package.json composer.json cdk.json CMakePresets.json wrangler.json wrangler.jsonc go.mod go.work"
+    " .cargo/config* .mvn/* buildSrc/* config/deploy* gradle/wrapper/*.properties project/*"
+)
 # Files that a program reads in its directory or above, without being told to.
 _READ_BY: Mapping[str, str] = {
     **dict.fromkeys(("make", "gmake"), "Makefile makefile GNUmakefile"),
     **dict.fromkeys(("just",), "justfile Justfile .justfile"),
-    **dict.fromkeys(("task", "go-task"), "Taskfile.yml Taskfile.yaml taskfile.yml taskfile.yaml"),
+    **dict.fromkeys(("task", "go-task"), "Taskfile*.y*ml taskfile*.y*ml"),
     **dict.fromkeys(("npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "node"), _OF_NODE),
+    **dict.fromkeys(("vite", "vitest", "playwright", "cypress", "jest", "webpack", "gulp"), _OF_NODE),
     "deno": "deno.json deno.jsonc",
     **dict.fromkeys(("pytest", "py.test", "coverage"), _OF_TESTS),
     **dict.fromkeys(("python", "python3", "pip", "pip3", "uv", "poetry", "hatch", "pdm"), _OF_TESTS),
     **dict.fromkeys(("tox", "nox", "twine", "pre-commit"), f"{_OF_TESTS} .pre-commit-config.yaml"),
-    "invoke": "tasks.py invoke.yaml",
-    "fab": "fabfile.py",
-    "cargo": "Cargo.toml build.rs .cargo/config.toml .cargo/config",
-    "go": "go.mod go.work",
     **dict.fromkeys(("docker", "docker-compose", "podman", "podman-compose", "nerdctl"), _OF_CONTAINERS),
-    **dict.fromkeys(
-        ("gradle", "gradlew"), "build.gradle build.gradle.kts settings.gradle settings.gradle.kts init.gradle"
-    ),
-    **dict.fromkeys(("mvn", "mvnw"), "pom.xml .mvn/extensions.xml .mvn/maven.config .mvn/jvm.config"),
-    **dict.fromkeys(("rake", "bundle"), "Rakefile rakefile Gemfile"),
-    "composer": "composer.json",
-    "cmake": "CMakeLists.txt CMakePresets.json",
-    "ninja": "build.ninja",
-    "meson": "meson.build",
     "git": ".pre-commit-config.yaml .husky/pre-commit .husky/commit-msg .husky/pre-push lefthook.yml",
-    "vagrant": "Vagrantfile",
-    "skaffold": "skaffold.yaml",
-    "tilt": "Tiltfile",
+    "ansible-playbook": "ansible.cfg",
+    **dict.fromkeys(
+        word_set(
+            "bazel bazelisk bundle cap cargo cdk cmake composer dotnet earthly fab go gradle gradlew invoke"
+            " kamal mage meson mix mvn mvnw ninja nix pulumi rails rake sbt serverless skaffold sls swift"
+            " terraform tilt tofu vagrant wrangler"
+        ),
+        _OF_BUILDERS,
+    ),
 }
 _INTERPRETERS = word_set("sh bash dash zsh ruby perl php deno tsx ts-node Rscript lua julia ansible-playbook")
 
@@ -99,11 +103,17 @@ def known_programs(line: str, seen: Standpoint) -> KnownPrograms:
 
 def _named_files(command: Invocation) -> Sequence[str]:
     """Return the words of a command that may name a script or a file of instructions."""
+    given = [
+        each.target for each in command.redirects if each.operator == "<" and not is_unknown(each.target)
+    ]
     if "/" in command.words[0] and not is_unknown(command.words[0]):
-        return [command.words[0]]
+        return [command.words[0], *given]
     if command.program not in _READ_BY and command.program not in _INTERPRETERS:
-        return ()
-    return [word.rpartition("=")[2] for word in _operands(command)]
+        return given
+    words = list(_operands(command))
+    modules = [word.replace(".", "/") for option, word in pairwise(words) if option == "-m"]
+    given += (f"{module}{end}" for module in modules for end in (".py", "/__main__.py"))
+    return [*given, *(word.rpartition("=")[2] for word in words)]
 
 
 def _operands(command: Invocation) -> Iterator[str]:

@@ -37,6 +37,10 @@ _FILES = {
     "sub/.git/config": "[core]\n",
     ".git/config": "[core]\n",
     "notes.txt": "a\n",
+    "vite.config.ts": "\n",
+    "main.tf": "\n",
+    "gradle/wrapper/gradle-wrapper.properties": "distributionUrl=https://example.org/g.zip\n",
+    "tools/deploy.py": "print()\n",
 }
 
 
@@ -82,6 +86,11 @@ def allowing(line: str, folder: Path) -> PermissionStore:
         ("cargo publish", "build.rs"),
         ("just deploy", "justfile"),
         ("python deploy.py", "deploy.py"),
+        ("npm run e2e", "vite.config.ts"),
+        ("terraform apply", "main.tf"),
+        ("gradle deploy", "gradle/wrapper/gradle-wrapper.properties"),
+        ("python3 -m tools.deploy", "tools/deploy.py"),
+        ("ssh host bash < scripts/lib.sh", "scripts/lib.sh"),
         ("git push", ".husky/pre-push"),
         ("git -C sub push", "sub/.git/config"),
         ("cd sub && git push", "sub/.git/config"),
