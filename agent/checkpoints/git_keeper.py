@@ -21,25 +21,20 @@ from tools.search import Checkout, GitFailed
 
 from .change_log import ChangeLog, RefChange
 from .content_store import ContentStore
+from .git_fingerprint import CheckedState, Fingerprint, checked_state, fingerprint
 from .git_operation import Operation, git_places, operation_files
 from .git_state import (
     KEPT_REFS,
     NO_HEAD,
     STASH,
-    CheckedState,
-    Fingerprint,
     GitRunner,
     RepositoryState,
-    checked_state,
-    fingerprint,
     has_unreachable,
     is_damaged,
     kept_state,
-    lost_lines,
-    reflogs,
-    restored_log,
     tag_objects,
 )
+from .reflogs import lost_lines, reflogs, restored_log
 from .snapshot import shown_paths
 from .store_folder import RECENT_LOG_S
 

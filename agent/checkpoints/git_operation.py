@@ -31,7 +31,7 @@ OPERATION_FILES = word_set(
 )
 OPERATION_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer", "NOTES_MERGE_WORKTREE")
 _BISECT_REFS = "refs/bisect"
-_LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
+LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 _MAX_FILES = 2_000  # of a `git am` with so many patches
 _MAX_BYTES = 16 << 20
 _NAME = lazy_pattern(r"(?!\.)[\w.@+=-]+(?<!\.lock)(?:/(?!\.)[\w.@+=-]+(?<!\.lock)){0,8}")
@@ -120,7 +120,7 @@ def opened_git(folder: Path, places: Sequence[str]) -> int:
     path = os.path.realpath(folder)
     if not any(is_inside(path, place) for place in places):
         raise PermissionError(errno.EACCES, "its git directory is outside the project", path)
-    return safe_open(path, _LISTED)
+    return safe_open(path, LISTED_FOLDER)
 
 
 def operation_files(top: Path, places: Sequence[str]) -> dict[str, str]:
@@ -164,7 +164,7 @@ def _names(git: int) -> Iterator[str]:
     waiting = [*OPERATION_FOLDERS, _BISECT_REFS]
     while waiting:
         folder = waiting.pop()
-        with suppress(OSError), closing(safe_open(folder, _LISTED, base=git)) as here:
+        with suppress(OSError), closing(safe_open(folder, LISTED_FOLDER, base=git)) as here:
             with os.scandir(here) as entries:
                 below = [(f"{folder}/{each.name}", each.is_dir(follow_symlinks=False)) for each in entries]
             waiting += [path for path, is_folder in below if is_folder and path.count("/") < 8]

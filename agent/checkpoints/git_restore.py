@@ -20,8 +20,9 @@ from tools.search import GitFailed
 from .change_log import UNSURE, RefChange
 from .git_keeper import RefKeeper, Repository
 from .git_operation import Operation, write_operation
-from .git_state import NO_HEAD, STASH, STASH_LOG, GitRunner, Head, RepositoryState
+from .git_state import NO_HEAD, STASH, GitRunner, Head, RepositoryState
 from .recorder import Checkpoints
+from .reflogs import STASH_LOG
 
 RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
 _LOGS = "logs/"

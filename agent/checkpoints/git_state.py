@@ -13,41 +13,29 @@ its parent, so it names only what is new. For a session "s1" the state may be
     branch refs/heads/main
     index 5e2b...
 
-and `git log refs/makeroom/keep/s1` then lists one commit with the parents 8d1c and 0b4f. The times of a few
-files and directories show whether the state has changed since: git replaces refs by renaming.
+and `git log refs/makeroom/keep/s1` then lists one commit with the parents 8d1c and 0b4f.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from tools.files import closing, safe_open
-from tools.search import FILE_CLOCK_NS, Checkout, GitFailed
-from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
+from tools.search import GitFailed
+from transcripts.patterns import lazy_pattern
 
-from .git_operation import OPERATION_FILES, OPERATION_FOLDERS, Operation, opened_git
+from .git_operation import Operation
 
 GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one session
 KEPT_REFS = "refs/makeroom/"
 STASH = "refs/stash"
-STASH_LOG = f"logs/{STASH}"
 _PASSING_REFS = (KEPT_REFS, "refs/bisect/", "refs/rewritten/", "refs/worktree/", "refs/prefetch/", STASH)
 _ID = lazy_pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed
-_Stamp = tuple[str, int, int, int]  # a path in the git directory: time, inode number, size
-_Object = tuple[str, int, int]  # a path in the git directory: inode number, size
-_LOG_LINE = lazy_bytes_pattern(rb"[0-9a-f]{40,64} [0-9a-f]{40,64} [^\n]*\n")
-_MAX_LOG_BYTES = 1 << 20  # of one
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 
 # $1 is the ref of this session, $2 the time before which those of others are dropped, $3 the commit that the
 # ref named last, "" if unknown: a command may have deleted the ref with all others; $4 is the time now. The
@@ -282,76 +270,6 @@ def parse_state(output: str) -> RepositoryState:
     return state
 
 
-def reflogs(top: Path, places: Sequence[str]) -> dict[str, str]:
-    """Return the reflogs of HEAD, branches, notes and the stash, unless they are very long. Blocks.
-
-    `places` are those of git directories (git_operation.py).
-    """
-    checkout = Checkout(top)
-    found: dict[str, str] = {}
-    shared = checkout.shared_folder
-    kept = (
-        (checkout.git_folder, "logs", "HEAD"),
-        (shared, "logs/refs", "stash"),
-        (shared, "logs/refs/heads", ""),
-        (shared, "logs/refs/notes", ""),
-        (shared, "logs/refs/remotes", ""),
-    )
-    for folder, start, only in kept:
-        with suppress(OSError), closing(opened_git(folder, places)) as git:
-            waiting = [start]
-            # At most so many reflogs are kept.
-            while waiting and len(found) < 100:
-                name = waiting.pop()
-                with suppress(OSError), closing(safe_open(name, _FOLDER_FLAGS, base=git)) as here:
-                    for entry in sorted(os.listdir(here)):  # noqa: PTH208 - a descriptor
-                        path = f"{name}/{entry}"
-                        if only in ("", entry):
-                            text = _lines_of_log(git, path)
-                            waiting += [path] if text is None else []
-                            found |= {path: text} if text else {}
-    return found
-
-
-def _lines_of_log(git: int, path: str) -> str | None:
-    """Return the lines of a reflog, "" if it is none, unreadable or too long, None for a directory."""
-    try:
-        with closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, base=git)) as file:
-            state = os.fstat(file)
-            if stat.S_ISDIR(state.st_mode):
-                return None
-            if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_LOG_BYTES:
-                return ""
-            lines = _LOG_LINE.findall(os.read(file, _MAX_LOG_BYTES))
-    except OSError:  # such as a link
-        return ""
-    return b"".join(lines).decode("utf-8", "surrogateescape")
-
-
-def lost_lines(before: str, after: str) -> str:
-    """Return the lines of a reflog that a later state lacks; of equal lines, the newest."""
-    left = Counter(after.split("\n"))
-    missing = []
-    for line in before.split("\n"):
-        left[line] -= 1
-        missing += [f"{line}\n"] if left[line] < 0 and line else []
-    return "".join(missing)
-
-
-def restored_log(name: str, before: str, after: str) -> str:
-    """Return the lines of a reflog before and those added since; "" if it has lost none.
-
-    Where a stash entry is dropped, git writes the line of the next one again, with another old commit.
-    """
-    if not lost_lines(before, after):
-        return ""
-    added = lost_lines(after, before)
-    if name == STASH_LOG:
-        ids = {line.split(" ")[1] for line in before.splitlines()}
-        added = "".join(line for line in added.splitlines(keepends=True) if line.split(" ")[1] not in ids)
-    return before + added
-
-
 async def tag_objects(git: GitRunner, top: Path, ids: Sequence[str]) -> dict[str, str]:
     """Return the contents of annotated tags by their ids. Raises GitFailed."""
     data = os.fsencode(await git(top, TAG_OBJECTS, ids))
@@ -374,112 +292,3 @@ async def has_unreachable(git: GitRunner, top: Path) -> bool:
 async def is_damaged(git: GitRunner, top: Path) -> bool:
     """Return whether objects that a repository needs are missing or damaged. Raises GitFailed."""
     return await git(top, _CHECK, []) == "damaged\n"
-
-
-class Fingerprint(Struct, frozen=True):
-    """The times of what changes with the state of a repository; `newest_ns` is the last of them.
-
-    complete  False if there are too many refs or reflogs to look at all of them
-    special   a pipe, device or socket among them, where git would wait forever; "" for none
-    """
-
-    stamps: tuple[_Stamp, ...]
-    newest_ns: int
-    complete: bool
-    special: str = ""
-
-    def hides_changes(self, now_ns: int) -> bool:
-        """Return whether there may be another change since, which it or the file system's clock hides."""
-        return not self.complete or self.newest_ns > now_ns - FILE_CLOCK_NS
-
-
-def fingerprint(top: Path) -> Fingerprint | None:
-    """Return the fingerprint of a repository, None if there is none.
-
-    No link is followed below the git directory, and nothing is read but names and times.
-    """
-    checkout = Checkout(top)
-    found: list[_Stamp] = []
-    special: list[str] = []
-    complete = True
-    for folder in dict.fromkeys((checkout.git_folder, checkout.shared_folder)):
-        with suppress(OSError), closing(safe_open(os.path.realpath(folder), _FOLDER_FLAGS)) as fd:
-            complete = _add_stamps(fd, found, special) and complete
-    if not found:
-        return None
-    newest_ns = max(each[1] for each in found)
-    return Fingerprint(tuple(found), newest_ns=newest_ns, complete=complete, special="".join(special[:1]))
-
-
-def _add_stamps(git: int, found: list[_Stamp], special: list[str]) -> bool:
-    """Add the stamps of a git directory; return False if it has too many entries to look at them all."""
-    for name in ("HEAD", "ORIG_HEAD", "packed-refs", "index", *OPERATION_FILES):
-        with suppress(OSError):
-            state = os.stat(name, dir_fd=git, follow_symlinks=False)
-            found.append(_stamp(name, state))
-            special += [] if stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode) else [name]
-    left = _MAX_ENTRIES
-    waiting = ["logs", "worktrees", *OPERATION_FOLDERS, "reftable", "refs"]  # the last one first
-    while waiting and left > 0:
-        name = waiting.pop()
-        with suppress(OSError), closing(safe_open(name, _FOLDER_FLAGS, base=git)) as fd:
-            found.append(_stamp(name, os.fstat(fd)))
-            with os.scandir(fd) as entries:
-                for entry in entries:
-                    left -= 1
-                    if f"{name}/{entry.name}/" == KEPT_REFS:
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(f"{name}/{entry.name}")
-                    elif not (entry.is_symlink() or entry.is_file(follow_symlinks=False)):
-                        special.append(f"{name}/{entry.name}")
-                    elif name.startswith(OPERATION_FOLDERS) or (
-                        name.startswith("worktrees/") and entry.name in ("HEAD", "index")
-                    ):
-                        found.append(_stamp(f"{name}/{entry.name}", entry.stat(follow_symlinks=False)))
-    return not waiting
-
-
-class CheckedState(NamedTuple):
-    """The state of a repository's objects, and of the names that lead to them, when git checked them."""
-
-    refs: Fingerprint
-    objects: frozenset[_Object]
-
-
-def checked_state(top: Path) -> CheckedState | None:
-    """Return what the completeness of a repository depends on; None if that is too much to look at.
-
-    git never writes to the file of an object again, but sets its time when it would store the object anew.
-    """
-    refs = fingerprint(top)
-    if refs is None or refs.special or refs.hides_changes(time.time_ns()):
-        return None
-    try:
-        objects = _objects(top)
-    except OSError:
-        return None
-    return None if objects is None else CheckedState(refs, objects)
-
-
-def _objects(top: Path) -> frozenset[_Object] | None:
-    """Return the files with objects; None if they are too many, or if another repository has some of them."""
-    found = set[_Object]()
-    waiting = ["objects"]
-    with closing(safe_open(os.path.realpath(Checkout(top).shared_folder), _FOLDER_FLAGS)) as git:
-        while waiting:
-            name = waiting.pop()
-            with closing(safe_open(name, _FOLDER_FLAGS, base=git)) as fd, os.scandir(fd) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(f"{name}/{entry.name}")
-                    else:
-                        about = entry.stat(follow_symlinks=False)
-                        found.add((f"{name}/{entry.name}", about.st_ino, about.st_size))
-            if len(found) > _MAX_ENTRIES or any(each[0] == "objects/info/alternates" for each in found):
-                return None
-    return frozenset(found)
-
-
-def _stamp(name: str, found: os.stat_result) -> _Stamp:
-    return (name, found.st_mtime_ns, found.st_ino, found.st_size)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.checkpoints.git_operation import Operation, git_places, operation_files, write_operation
-from agent.checkpoints.git_state import reflogs
+from agent.checkpoints.reflogs import reflogs
 from tests.tables import each_row
 from tools.search import GitFailed
 

@@ -13,8 +13,9 @@ import pytest
 from agent.checkpoints import git_keeper
 from agent.checkpoints.change_log import RefChange
 from agent.checkpoints.file_restore import plan_restore, restore
+from agent.checkpoints.git_fingerprint import fingerprint
 from agent.checkpoints.git_restore import RefStep, plan_refs, restore_refs
-from agent.checkpoints.git_state import GitRunner, fingerprint, parse_state
+from agent.checkpoints.git_state import GitRunner, parse_state
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.loop import changed_files
@@ -683,7 +684,7 @@ def test_an_unchanged_repository_is_not_read_again(
 def test_a_repository_with_very_many_reflogs_is_read_each_time(
     repository: Path, checkpoints: Checkpoints, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.checkpoints.git_state._MAX_ENTRIES", 300)
+    monkeypatch.setattr("agent.checkpoints.git_fingerprint._MAX_ENTRIES", 300)
     logs = repository / ".git/logs/refs/heads"
     for number in range(301):
         os.mknod(logs / f"b{number}")
