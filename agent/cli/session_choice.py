@@ -54,7 +54,7 @@ def with_session(setup: RunSetup) -> RunSetup | None:
 
 def _pick(repository: SessionRepository, setup: RunSetup) -> str:
     """Let the user choose a session from a list; returns its id."""
-    listed = repository.listed()
+    listed = repository.records.continuable()
     if not listed:
         raise UsageError("cannot resume: this directory has no sessions")
     if not can_ask(setup.options):

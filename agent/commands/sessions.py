@@ -35,7 +35,7 @@ async def new_session(controller: Controller, argument: str) -> Event | None:
 async def list_sessions(controller: Controller, argument: str) -> Event:
     """Run /sessions."""
     masks = controller.setup.masks
-    listed = controller.services.repository.listed
+    listed = controller.services.repository.records.continuable
     now = controller.in_use.context.clock.now()
     lines = [session_line(one, now, masks) for one in await asyncio.to_thread(listed)]
     if (older := len(lines) - MAX_LISTED_SESSIONS) > 0:
@@ -48,7 +48,7 @@ async def list_sessions(controller: Controller, argument: str) -> Event:
 
 async def _other_sessions(controller: Controller, words: str = "") -> list[SessionSummary]:
     """Return the other sessions with all of the words in their name or first prompt, newest first."""
-    listed = await asyncio.to_thread(controller.services.repository.listed)
+    listed = await asyncio.to_thread(controller.services.repository.records.continuable)
     others = [one for one in listed if one.sid != controller.in_use.session.sid]
     texts = [f"{one.name} {one.first_prompt}".casefold() for one in others]
     sought = words.casefold().split()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .deferred_results import *
     from .environment import *
     from .late_news import *
     from .memory_files import *
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
+        "deferred_results": "fetch_deferred fetch_results prepare_rewind",
         "environment": (
             "Environment environment_context environment_news is_told_environment post_command_text "
             "post_planning"
@@ -30,7 +32,7 @@ __getattr__ = lazy_door(
             "repository_folders"
         ),
         "plan_and_todo": "newest_plan newest_todos todo_lines",
-        "repository": "SessionRepository fetch_deferred fetch_results prepare_rewind",
+        "repository": "SessionRepository",
         "repository_state": "BranchWatch git_state",
         "session": "Session record_opening",
         "session_replay": "show_replayed show_rewound",

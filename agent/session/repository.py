@@ -29,7 +29,6 @@ from transcripts import (
     Block,
     ChannelBlock,
     Fact,
-    Folded,
     LazyResults,
     LoadedTranscript,
     Metadata,
@@ -40,7 +39,6 @@ from transcripts import (
     Result,
     Rewound,
     SessionFiles,
-    SessionSummary,
     Store,
     StoreError,
     TextBlock,
@@ -54,11 +52,8 @@ from transcripts import (
 from transcripts.search import Originals
 from transcripts.secrets import SecretMasks
 
-from .environment import own_words_sent
-from .late_news import telling_facts
-from .plan_and_todo import newest_plan, newest_todos
+from .deferred_results import load_deferred, read_all
 from .session import CHARGE_TOPIC, Session
-from .skill_texts import skills_in_use
 
 
 class SessionRepository(Struct):
@@ -149,7 +144,7 @@ class SessionRepository(Struct):
         session.deferred = loaded.lazy_results
         if loaded.second_tails:
             self._separate_tails(session, path)
-        _read_all(session.folded)
+        read_all(session.folded)
         _ = session.spending  # summed up here, as well
         return session
 
@@ -290,7 +285,7 @@ class SessionRepository(Struct):
         self._take(store)
         with without_garbage_collection():
             session = self._session(store, [*loaded.facts, note])
-            _read_all(session.folded)
+            read_all(session.folded)
         session.deferred = LazyResults(store.path)
         session.deferred.update(loaded.lazy_results)
         self._inherit(session, loaded.sid)
@@ -357,10 +352,6 @@ class SessionRepository(Struct):
         except StoreError as error:
             raise UsageError(str(error)) from error
 
-    def listed(self) -> list[SessionSummary]:
-        """Return the sessions with a prompt, except nested ones, newest first. Blocking."""
-        return self.records.continuable()
-
     def holder_of(self, name: str, but: str) -> str | None:
         """Return the id of a session other than `but` with this name in any letter case, or None."""
         others = (one for one in self.records.sessions() if one.sid != but)
@@ -426,16 +417,6 @@ class SessionRepository(Struct):
             shutil.rmtree(self.home, ignore_errors=True)
 
 
-def _read_all(folded: Folded) -> None:
-    """Render the view and read each fact once here, where the event loop does not wait for it."""
-    _ = folded.view
-    newest_todos(folded)
-    newest_plan(folded)
-    skills_in_use(folded)
-    own_words_sent(folded)
-    telling_facts(folded)
-
-
 def _as_data(fact: Fact) -> Fact:
     """Return a fact without makeroom's own words, which anyone may have written."""
     if isinstance(fact, User | Reply):
@@ -472,66 +453,6 @@ def _facts_up_to(loaded: LoadedTranscript, at: int) -> list[Fact]:
             f"session {loaded.sid} has no r{at}, its last id is r{last}; search ids with makeroom recall"
         )
     return [fact for fact in loaded.facts if fact.seq <= at]
-
-
-def load_deferred(session: Session) -> None:
-    """Load the results that were left in the file, which is necessary before edits are undone.
-
-    Raises StoreError if the transcript has changed in the meantime.
-    """
-    session.folded = session.deferred.complete(session.folded)
-    session.deferred = LazyResults()
-
-
-async def fetch_results(session: Session, seqs: Iterable[int]) -> None:
-    """Load those of these results that are still in the file, in a thread.
-
-    Raises StoreError if the transcript has changed.
-    """
-    deferred = session.deferred
-    if not (wanted := [seq for seq in seqs if seq in deferred]):
-        return
-    found = await asyncio.to_thread(lambda: list(deferred.fetch(*wanted)))
-    left = session.deferred  # others may have been loaded in the meantime
-    session.folded.fill_in(fact for fact in found if isinstance(fact, Result) and fact.seq in left)
-    session.deferred = left.without({fact.seq for fact in found})
-
-
-async def fetch_deferred(session: Session) -> None:
-    """Load these results in a thread, since that takes seconds for a session of 50 MB.
-
-    Facts may be added in the meantime. Raises StoreError if the transcript has changed.
-    """
-    if not session.deferred:
-        return
-    before = session.folded
-    last = before.last_seq
-    complete = await asyncio.to_thread(session.deferred.complete, before)
-    if session.folded is not before or before.last_seq != last:
-        load_deferred(session)
-        return
-    session.folded = complete
-    session.deferred = LazyResults()
-
-
-async def prepare_rewind(session: Session, to: int) -> None:
-    """Load the results that are shown before fact `to`, and fold what a rewind leaves, in a thread.
-
-    Raises StoreError if the transcript has changed.
-    """
-    if not session.deferred and len(session.folded.facts) < LONG_TRANSCRIPT:
-        return
-    folded = session.folded
-
-    def shown() -> list[int]:
-        earlier = [fact for fact in folded.facts if fact.seq < to]
-        return list(session.deferred.shown(earlier).values())
-
-    await fetch_results(session, await asyncio.to_thread(shown))
-    await asyncio.to_thread(lambda: _read_all(folded.prepare_rewind(to)))
-
-
-LONG_TRANSCRIPT = 5_000  # facts, which are folded in 20 ms
 
 
 def damaged_text(count: int, line: int) -> str:

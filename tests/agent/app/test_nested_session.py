@@ -186,7 +186,7 @@ def test_an_interrupted_call_ends_it_with_a_sound_record(tmp_path: Path) -> None
 def test_a_nested_session_is_found_by_its_id_alone(tmp_path: Path) -> None:
     session, (result,), _, services = run(tmp_path, [TASK, "It is Title.", "done"])
     repository = services.repository
-    assert [one.sid for one in repository.listed()] == [session.sid]
+    assert [one.sid for one in repository.records.continuable()] == [session.sid]
     assert repository.newest(scripted=False).stem == session.sid
     assert repository.named(result.session).stem == result.session
 

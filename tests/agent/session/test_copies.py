@@ -11,8 +11,9 @@ import pytest
 
 from agent.errors import UsageError
 from agent.model_port import IncomingReply, PendingBlock
+from agent.session.deferred_results import load_deferred
 from agent.session.environment import own_words_sent
-from agent.session.repository import SessionRepository, _charged, load_deferred
+from agent.session.repository import SessionRepository, _charged
 from agent.session.session import Session
 from compact import PriceList, Prices, Spending, block_texts
 from compact.tokens import TokenCounter
@@ -108,7 +109,7 @@ def test_a_copy_begins_with_the_lines_of_its_original_and_needs_it_no_more(tmp_p
         load_deferred(copy)
         assert list(again.folded.view) == list(copy.folded.view)
         again.close("left")
-    assert {each.sid for each in repository.listed()} == {each.sid for each in copies}
+    assert {each.sid for each in repository.records.continuable()} == {each.sid for each in copies}
 
 
 def test_a_copy_sends_what_its_original_sent_although_the_file_masks_it(tmp_path: Path) -> None:
@@ -138,7 +139,10 @@ def test_a_copy_of_an_agents_session_is_one_of_the_user(tmp_path: Path) -> None:
     for copy in copies:
         assert copy.folded.opened is not None and copy.folded.opened.parent is None
         copy.close("left")
-    assert {each.sid for each in repository.listed()} == {session.sid, *(each.sid for each in copies)}
+    assert {each.sid for each in repository.records.continuable()} == {
+        session.sid,
+        *(each.sid for each in copies),
+    }
     nested.close("left")
     session.close("left")
 
@@ -272,7 +276,7 @@ def test_a_session_is_found_by_its_name_in_any_letter_case_and_a_copy_gets_a_fre
     assert repository.named("paint") == repository.named(sid) == repository.named(str(path)) == path
     with pytest.raises(UsageError):
         repository.named("nothing")
-    assert {each.sid for each in repository.listed()} == {sid, copy.sid}
+    assert {each.sid for each in repository.records.continuable()} == {sid, copy.sid}
 
 
 def test_a_file_is_a_recording_unless_it_is_a_session_of_this_directory(

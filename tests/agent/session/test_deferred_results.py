@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.loop.sliced_reading import read_results
-from agent.session.repository import fetch_deferred, fetch_results, load_deferred, prepare_rewind
+from agent.session.deferred_results import fetch_deferred, fetch_results, load_deferred, prepare_rewind
 from agent.session.session import Session
 from compact import Preparation, local_summary
 from compact.tokens import TokenCounter

@@ -15,7 +15,7 @@ def test_two_writers_of_a_claude_code_file_become_two_sessions(tmp_path: Path) -
     repository = SessionRepository(tmp_path, keep=True, tell=told.append)
     session = repository.adopt(tmp_path / "recording.jsonl")
     session.close("left")
-    listed = {each.sid: each for each in repository.listed()}
+    listed = {each.sid: each for each in repository.records.continuable()}
     (other,) = listed.keys() - {session.sid}
     assert listed[other].fork_of == session.sid
     facts = read_transcript(listed[other].path).facts
