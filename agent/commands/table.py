@@ -149,12 +149,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("status", "settings.show_status",
             "Show the model, its context window, the server, the session, the directory and the sandbox.",
             during_turn="always"),
-    Command("model", "settings.set_model",
+    Command("model", "model.set_model",
             "Show or change the model of this session. Takes a model id, or opus, sonnet or haiku. Without "
             "one, choose from a list. The change takes effect with the next request. With --save, new "
             "sessions use the model as well.",
             usage="[MODEL] [--save]", during_turn="always", at_screen=True, options=("--save",)),
-    Command("effort", "settings.set_effort",
+    Command("effort", "model.set_effort",
             "Show or change how much the model thinks. Takes off, low, medium, high, xhigh or max. Without "
             "one, choose from a list. The change takes effect with the next request.",
             usage="[off | low | medium | high | xhigh | max]",
@@ -187,7 +187,7 @@ COMMANDS: tuple[Command, ...] = (
             "number, show the conversation of that agent. `stop N` ends an agent in the background, and "
             "`stop` ends all of them.",
             usage="[N | stop [N]]", aliases=("subagents",), during_turn="always"),
-    Command("permissions", "settings.set_permissions",
+    Command("permissions", "permissions.set_permissions",
             "Show or change the permission mode and the permission rules. Without arguments, choose a mode, "
             "or a rule to remove. `mode NAME` changes the mode. `allow RULE`, `deny RULE` and `ask RULE` add "
             "a rule for this session, and `remove RULE` removes one. `import` lists the allow rules in "
