@@ -5,177 +5,44 @@ Each is a checkout of its own in `.makeroom/worktrees`, which git ignores, on a 
     /p                              the project, on branch main
     /p/.makeroom/worktrees/parser   a worktree, on branch parser
     /p/.git/worktrees/parser        its HEAD and index
-
-git runs no program that the repository's own settings name: hooks and signatures are off, and a repository
-that defines filters or merge drivers of its own is refused. For a repository within a worktree, git would run
-another git with settings that commands may have changed. Such a worktree is not merged, and its state is read
-without entering the repository.
 """
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import os
 import re
 import shutil
-import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
+from agent.checkpoints import GitRunner
 from agent.errors import UsageError
-from tools.files import FileError, closing, safe_open
+from tools.files import FileError
 from tools.processes import CommandContext, command_runner
-from tools.search import Checkout, GitFailed, run_git_script
+from tools.search import Checkout, run_git_script
 from transcripts import RECORD_FOLDERS, RECORDS_FOLDER, ProjectRecords, ensure_private_folder, lock_holder
-from transcripts.wording import cause_of, pluralize
+from transcripts.wording import pluralize
 
-GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one context
-WORKTREES = Path(".makeroom", "worktrees")
-IGNORE_FILES = (".gitignore", ".ignore")
-# A script prints "ok" as its last line; if it does not, its output is the reason, before "taken" if another
-# branch or worktree has the name. $1 is the worktree.
-_CHECKED = r"""
-exec 2>&1
-programs='^(filter[.].*[.](clean|smudge|process)|merge[.].*[.]driver)$'
-for place in . "$1"; do
-    if [ -d "$place" ] && "$0" -C "$place" config --show-scope --get-regexp "$programs" |
-        grep -qE '^(local|worktree)'
-    then
-        echo "the repository's own settings define filters or merge drivers, which makeroom does not run"
-        exit 0
-    fi
-done
-"""
-_WITHOUT_REPOSITORIES = r"""
-tab=$(printf '\t')
-within=$(
-    "$0" -C "$1" -c core.quotePath=false ls-files -s | sed -n "s/^160000 [^$tab]*$tab//p" |
-        while IFS= read -r name; do
-            # A quoted name contains special characters.
-            if [ "${name#\"}" != "$name" ] || [ -e "$1/$name/.git" ] || [ -L "$1/$name/.git" ]; then
-                printf '%s\n' "$name"
-            fi
-        done
-    "$0" -C "$1" -c core.quotePath=false ls-files --others --exclude-standard | grep '/"\{0,1\}$'
+from .included_files import WORKTREES, copy_included, unchanged_copies
+from .worktree_scripts import (
+    ADD,
+    DIFF,
+    HEAD,
+    IGNORED,
+    MERGE,
+    REMOVE,
+    STATE,
+    UNCOMMITTED,
+    WORK,
+    NameTaken,
+    listed_names,
+    run_script,
 )
-[ -z "$within" ] || { echo "it contains other repositories:" $within; exit 0; }
-"""
-_ADD = f"""{_CHECKED}
-"$0" rev-parse -q --verify 'HEAD^0' >/dev/null || {{ echo "the repository has no commits"; exit 0; }}
-if "$0" rev-parse -q --verify "refs/heads/$2" >/dev/null; then
-    echo "a branch named '$2' already exists"
-    echo taken
-elif "$0" -c checkout.workers=0 worktree add -q -b "$2" "$1" HEAD; then
-    echo ok
-elif [ -e "$1/.git" ]; then  # another process was first
-    echo taken
-fi
-exit 0
-"""
-# $1 is a worktree, $2 the commit that its branch began at; the other arguments leave out copies.
-_WORK = f"""{_CHECKED}{_WITHOUT_REPOSITORIES}
-index=$(mktemp) || exit 0
-trap 'rm -f "$index"' EXIT
-base=$2
-commits=$("$0" -C "$1" rev-list --count "$base..HEAD") || exit 0
-cd "$1" || exit 0
-shift 2
-cp "$("$0" rev-parse --git-path index)" "$index" || exit 0
-export GIT_INDEX_FILE="$index"
-"$0" add -A -- . "$@" 2>/dev/null || exit 0
-"$0" diff --cached --no-ext-diff --no-textconv --no-color --stat=100 "$base" || exit 0
-[ "$commits" = 0 ] || printf '%s\\n' " commits: $commits"
-echo ok
-exit 0
-"""
-_HEAD = """
-exec 2>&1
-"$0" -C "$1" rev-parse HEAD && echo ok
-exit 0
-"""
-_UNTRACKED = """
-exec 2>&1
-"$0" -C "$1" ls-files -z --others --exclude-standard && printf '\\nok\\n'
-exit 0
-"""
-# $1 is the worktree; the other arguments leave out copies. Its tree is written with an index of its own, so
-# that the real one does not change.
-_STATE = f"""{_CHECKED}
-place=$1
-shift
-# Without files that are left out, a new directory counts as one.
-[ $# = 0 ] && files=normal || files=all
-changed=$(
-    "$0" -C "$place" status --porcelain --ignore-submodules=dirty -u"$files" -- . "$@" | wc -l
-) || exit 0
-head=$("$0" -C "$place" rev-parse HEAD) || exit 0
-ahead=$("$0" rev-list --count "$head" --not HEAD) || exit 0
-onto=$("$0" symbolic-ref -q --short HEAD || echo "a detached HEAD")
-printf '%s\\n' "$changed" "$ahead" "$onto" ok
-"""
-# $1 is the worktree. Prints the number of changed files of the project, a new directory counted as one.
-_UNCOMMITTED = f"""{_CHECKED}
-changed=$("$0" status --porcelain --ignore-submodules=dirty | wc -l) && printf '%s\\n' "$changed" ok
-exit 0
-"""
-_DIFF = f"""{_CHECKED}{_WITHOUT_REPOSITORIES}
-index=$(mktemp) || exit 0
-trap 'rm -f "$index"' EXIT
-base=$("$0" merge-base HEAD "$("$0" -C "$1" rev-parse HEAD)") || exit 0
-cd "$1" || exit 0
-shift
-cp "$("$0" rev-parse --git-path index)" "$index" || exit 0
-export GIT_INDEX_FILE="$index"
-"$0" add -A -- . "$@" 2>/dev/null || exit 0
-"$0" diff --cached --no-ext-diff --no-textconv --no-color "$base" && echo ok
-exit 0
-"""
-# $1 is the worktree, $2 the message of a commit; the other arguments leave out copies. Conflicts are found
-# before a file of the project changes.
-_MERGE = f"""{_CHECKED}{_WITHOUT_REPOSITORIES}
-top=$PWD
-for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD; do
-    [ ! -e "$("$0" rev-parse --git-path "$name")" ] || {{ echo "$top has an unfinished merge"; exit 0; }}
-done
-cd "$1" || exit 0
-message=$2
-shift 2
-"$0" add -A -- . "$@" || exit 0
-"$0" diff --cached --quiet || "$0" commit -q --no-gpg-sign -m "$message" || exit 0
-head=$("$0" rev-parse HEAD) || exit 0
-cd "$top" || exit 0
-if ! "$0" merge-base --is-ancestor HEAD "$head"; then
-    "$0" merge-tree --write-tree --name-only HEAD "$head" >/dev/null || {{
-        echo "it conflicts with $("$0" symbolic-ref -q --short HEAD || echo HEAD)"
-        exit 0
-    }}
-fi
-"$0" merge -q --no-edit --no-gpg-sign "$head" && {{ echo ok; exit 0; }}
-[ ! -e "$("$0" rev-parse --git-path MERGE_HEAD)" ] || "$0" merge --abort
-"""
-# Without --force git removes no worktree with changes, and no branch with commits that are nowhere else. $1
-# is the worktree, $2 its branch; the other arguments are copies.
-_REMOVE = """
-exec 2>&1
-place=$1
-branch=$2
-shift 2
-[ $# = 0 ] || "$0" -C "$place" clean -f -q -- "$@" || exit 0
-"$0" worktree remove "$place" || exit 0
-# Another agent's git may hold the lock of all refs: git waits a second, too short for a slow disk.
-"$0" -c core.packedRefsTimeout=10000 -c core.filesRefLockTimeout=10000 branch -q -d "$branch" || true
-echo ok
-"""
-_IGNORED = """
-exec 2>&1
-cd "$1" && "$0" ls-files -z --others --ignored --exclude-standard --directory && printf '\\nok\\n'
-exit 0
-"""
+
+IGNORE_FILES = (".gitignore", ".ignore")
 
 
 class WorktreeState(Struct, frozen=True):
@@ -219,23 +86,23 @@ class Worktree(Struct, frozen=True):
 
     async def state(self, git: GitRunner) -> WorktreeState:
         """Return the state of the worktree."""
-        left_out = _left_out(await self._copies(git))
-        lines = (await _run(git, self.project, _STATE, str(self.path), *left_out)).split("\n")
+        left_out = await self._left_out(git)
+        lines = (await run_script(git, self.project, STATE, str(self.path), *left_out)).split("\n")
         changed, ahead, onto = lines[-3:]  # after warnings
         return WorktreeState(int(changed), ahead=int(ahead), onto=onto)
 
     async def diff(self, git: GitRunner) -> str:
         """Return what merging the worktree would change, new files included, as a diff."""
-        return await _run(git, self.project, _DIFF, str(self.path), *_left_out(await self._copies(git)))
+        return await run_script(git, self.project, DIFF, str(self.path), *await self._left_out(git))
 
     async def head(self, git: GitRunner) -> str:
         """Return the commit that is checked out."""
-        return await _run(git, self.project, _HEAD, str(self.path))
+        return await run_script(git, self.project, HEAD, str(self.path))
 
     async def work_since(self, git: GitRunner, base: str) -> str:
         """Return what has changed since a commit, as `git diff --stat` prints it; "" for nothing."""
-        left_out = _left_out(await self._copies(git))
-        return (await _run(git, self.project, _WORK, str(self.path), base, *left_out)).rstrip()
+        left_out = await self._left_out(git)
+        return (await run_script(git, self.project, WORK, str(self.path), base, *left_out)).rstrip()
 
     async def merge(self, git: GitRunner) -> None:
         """Commit the changes in the worktree, and merge its commits into the project's branch.
@@ -244,14 +111,14 @@ class Worktree(Struct, frozen=True):
         """
         try:
             message = f"Add the work of worktree {self.name}"
-            left_out = _left_out(await self._copies(git))
-            await _run(git, self.project, _MERGE, str(self.path), message, *left_out)
+            left_out = await self._left_out(git)
+            await run_script(git, self.project, MERGE, str(self.path), message, *left_out)
         except UsageError as error:
             raise UsageError(f"cannot merge the worktree {self.name}: {error}") from error
 
     async def remove(self, git: GitRunner) -> None:
         """Remove the worktree and its branch, if it is clean; its transcripts are moved to the project."""
-        listed = (await _run(git, self.project, _IGNORED, str(self.path))).rstrip("\n").split("\0")
+        listed = await listed_names(git, self.project, IGNORED, str(self.path))
         records = [name.rstrip("/") for name in listed if Path(name).name in RECORD_FOLDERS]
         for name in records:
             if session_holder(self.path / name) is not None:
@@ -268,28 +135,14 @@ class Worktree(Struct, frozen=True):
 
     async def discard(self, git: GitRunner, start: Path) -> None:
         """Remove the worktree, in which nothing has changed, and its branch, which began in `start`."""
-        copies = (f":(top,literal){name}" for name in await self._copies(git))
-        await _run(git, start, _REMOVE, str(self.path), self.name, *copies)
+        copies = await unchanged_copies(git, self.project, self.path)
+        names = (f":(top,literal){name}" for name in copies)
+        await run_script(git, start, REMOVE, str(self.path), self.name, *names)
 
-    async def _copies(self, git: GitRunner) -> list[str]:
-        """Return the copies that `.worktreeinclude` asked for, if git does not ignore them there.
-
-        They do not count as work of the session while the project has the same file, untracked there too.
-        """
-        named = await _included(git, self.project)
-        if not named:
-            return []
-        listed = await _run(git, self.project, _UNTRACKED, str(self.path))
-        untracked = set(listed.rstrip("\n").split("\0"))
-        both = [name for name in named if name in untracked][:1_000]  # each is compared
-        return await asyncio.to_thread(
-            lambda: [name for name in both if _is_same(self.project / name, self.path / name)]
-        )
-
-
-def _left_out(names: Sequence[str]) -> list[str]:
-    """Return pathspecs with which git excludes these files."""
-    return [f":(top,exclude,literal){name}" for name in names]
+    async def _left_out(self, git: GitRunner) -> list[str]:
+        """Return pathspecs with which git excludes the copies that do not count as work."""
+        copies = await unchanged_copies(git, self.project, self.path)
+        return [f":(top,exclude,literal){name}" for name in copies]
 
 
 class Worktrees(Struct, frozen=True):
@@ -337,9 +190,9 @@ class Worktrees(Struct, frozen=True):
                 why = f"{found.path} already exists"
                 continue
             try:
-                await _run(git, start or self.project, _ADD, str(found.path), each)
-                return found, await _copy_included(git, found)
-            except _NameTaken as error:
+                await run_script(git, start or self.project, ADD, str(found.path), each)
+                return found, await copy_included(git, self.project, found.path)
+            except NameTaken as error:
                 why = str(error)
             except UsageError as error:
                 why = str(error)
@@ -348,7 +201,7 @@ class Worktrees(Struct, frozen=True):
 
     async def left_behind(self, git: GitRunner, worktree: Worktree) -> int:
         """Return the number of files whose changes in the project are not committed. Raises UsageError."""
-        return int(await _run(git, self.project, _UNCOMMITTED, str(worktree.path)))
+        return int(await run_script(git, self.project, UNCOMMITTED, str(worktree.path)))
 
     def _prepare(self) -> None:
         """Create the directory of worktrees, and exclude it from git. Raises UsageError."""
@@ -389,104 +242,9 @@ def _require_name(name: str) -> None:
         )
 
 
-async def _copy_included(git: GitRunner, worktree: Worktree) -> list[str]:
-    """Copy the untracked files that `.worktreeinclude` names; return a warning for each that cannot be."""
-    warnings = []
-    for name in await _included(git, worktree.project):
-        source = worktree.project / name
-        target = worktree.path / name
-        if source.is_symlink() or target.exists():
-            continue
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not target.parent.resolve().is_relative_to(worktree.path):
-                warnings.append(f"{name} was not copied to the worktree: a link leads out of it")
-                continue
-            _copy_file(source, target)
-        except OSError as error:
-            warnings.append(f"{name} was not copied to the worktree: {cause_of(error)}")
-    return warnings
-
-
-_INCLUDED = """
-exec 2>&1
-"$0" ls-files -z --others --ignored --exclude-from="$1" && printf '\\nok\\n'
-exit 0
-"""
-
-
-async def _included(git: GitRunner, project: Path) -> list[str]:
-    """Return the untracked files of the project that `.worktreeinclude` names."""
-    include = project / ".worktreeinclude"
-    if not include.is_file():
-        return []
-    names = (await _run(git, project, _INCLUDED, str(include))).rstrip("\n").split("\0")
-    ours = (f"{WORKTREES}/", *(f"{folder}/" for folder in RECORD_FOLDERS))
-    return [name for name in names if name and not name.startswith(ours)]
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    """Return whether both are regular files with the same content, without following links."""
-    try:
-        with (
-            closing(safe_open(str(one), os.O_RDONLY | os.O_NONBLOCK)) as first,
-            closing(safe_open(str(other), os.O_RDONLY | os.O_NONBLOCK)) as second,
-        ):
-            states = [os.fstat(first), os.fstat(second)]
-            if not all(stat.S_ISREG(each.st_mode) for each in states):
-                return False
-            left = states[0].st_size
-            is_same = left == states[1].st_size
-            while is_same and left > 0:
-                pieces = [os.read(each, 1 << 20) for each in (first, second)]
-                is_same = pieces[0] == pieces[1] != b""
-                left -= len(pieces[0])
-            return is_same
-    except OSError:
-        return False
-
-
-def _copy_file(source: Path, target: Path) -> None:
-    """Copy a regular file with its mode to a new one, without following links. Raises OSError.
-
-    A command of another session may exchange either path, and let the file grow, in the meantime.
-    """
-    with closing(safe_open(str(source), os.O_RDONLY | os.O_NONBLOCK)) as found:
-        state = os.fstat(found)
-        if not stat.S_ISREG(state.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        left = state.st_size
-        with (
-            closing(safe_open(str(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL)) as made,
-            open(made, "wb", closefd=False) as copy,
-        ):
-            os.fchmod(made, stat.S_IMODE(state.st_mode))
-            while left > 0 and (piece := os.read(found, min(left, 1 << 20))):
-                copy.write(piece)
-                left -= len(piece)
-
-
 def _move_records(source: Path, target: Path) -> None:
     """Move transcripts or stored outputs. Checkpoints stay behind: their files are gone."""
     ensure_private_folder(target)
     for path in source.iterdir():
         if path.suffix == ".jsonl" or (source.name != RECORDS_FOLDER and path.name not in IGNORE_FILES):
             shutil.move(path, target / path.name)
-
-
-class _NameTaken(UsageError):
-    """Another branch or worktree has the name."""
-
-
-async def _run(git: GitRunner, folder: Path, script: str, *arguments: str) -> str:
-    """Return the output of a script of this module. Raises UsageError with the words of git."""
-    try:
-        output = await git(folder, script, arguments)
-    except GitFailed as error:
-        raise UsageError(f"{error} (in {folder})") from error
-    text, _, end = output.rstrip("\n").rpartition("\n")
-    if end == "taken":
-        raise _NameTaken(" ".join(text.removeprefix("fatal: ").split()))
-    if end != "ok":
-        raise UsageError(" ".join(output.removeprefix("fatal: ").split()) or "git failed")
-    return text

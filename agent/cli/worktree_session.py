@@ -12,7 +12,6 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from agent.app import (
-    GitRunner,
     Options,
     RunSetup,
     Worktree,
@@ -21,6 +20,7 @@ from agent.app import (
     session_holder,
     start_command,
 )
+from agent.checkpoints import GitRunner
 from agent.errors import ChoiceCancelled, UsageError
 from agent.menus import question_menu
 from agent.ui import print_diff

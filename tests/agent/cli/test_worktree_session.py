@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.app.worktrees import GitRunner, Worktree, Worktrees, git_outside_session
+from agent.app.worktrees import Worktree, Worktrees, git_outside_session
+from agent.checkpoints import GitRunner
 from agent.errors import UsageError
 from tests.agent.ui.headless_run import run_here
 from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom, makeroom
