@@ -14,8 +14,9 @@ from agent.menus import copy_menu, session_line, session_menu
 from agent.ports import Chooser
 from agent.typed_text import unquoted
 from agent.version import program_name
+from tools.files import FOLDER_FLAGS, closing, write_new
 from transcripts import FromElsewhere, Opened, SessionInUse, SessionSummary
-from transcripts.export import conversation_text, export_text, write_private
+from transcripts.export import conversation_text, export_text
 from transcripts.search import short_sid
 from transcripts.wording import cause_of, pluralize
 
@@ -147,12 +148,14 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     path = controller.setup.folder / Path(unquoted(argument) or f"{session.sid}.md").expanduser()
     path = Path(os.path.normpath(path))
     try:
-        masks = controller.setup.masks
-        suffix = path.suffix or ".md"
-        text = await asyncio.to_thread(
-            export_text, session.folded, session.sid, suffix, session.deferred, masks
-        )
-        await asyncio.to_thread(write_private, path, text)
+        # A command in the background may put a link in the place of the directory while the text is made.
+        with closing(os.open(path.parent, FOLDER_FLAGS & ~os.O_NOFOLLOW)) as folder:
+            masks = controller.setup.masks
+            suffix = path.suffix or ".md"
+            text = await asyncio.to_thread(
+                export_text, session.folded, session.sid, suffix, session.deferred, masks
+            )
+            await asyncio.to_thread(write_new, folder, path.name, text.encode(), 0o600)
     except ValueError as error:
         return Notice(str(error), "warning")
     except FileExistsError:

@@ -138,6 +138,28 @@ def test_export_writes_a_file_of_the_asked_form(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
+def test_an_export_goes_to_the_directory_that_was_there_when_the_user_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command in the background may exchange it for a link while the text is made."""
+    project = tmp_path / "project"
+    (project / "out").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+
+    def exchanged(*values: object) -> str:
+        (project / "out").rename(project / "moved")
+        (project / "out").symlink_to(tmp_path / "elsewhere")
+        return "text"
+
+    async def work(run: ControllerRun) -> None:
+        monkeypatch.setattr("agent.commands.sessions.export_text", exchanged)
+        await run.do("/export out/page.md")
+        assert (project / "moved/page.md").read_text() == "text"
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+
+    run_controller(project, work)
+
+
 def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(tmp_path: Path) -> None:
     programs = tmp_path.parent / f"{tmp_path.name}-bin"
     for folder, clip in ((programs, "clip"), (tmp_path, "planted")):
