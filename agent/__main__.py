@@ -60,6 +60,7 @@ def command() -> None:
     would take 0.1 to 0.2 s although nothing is left to do.
     """
     gc.disable()
+    sys.excepthook = lambda *failure: import_module("agent.cli").print_traceback(*failure)
     leave_root()
     _open_closed_streams()
     os.umask(os.umask(0o077) & 0o077)  # with a umask of 777, we could not read our own files

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .launch import *
     from .mcp_command import *
     from .permissions_command import *
+    from .printing import *
     from .recall_command import *
     from .sessions_command import *
     from .verify_command import *
@@ -27,6 +28,7 @@ __getattr__ = lazy_door(
         "launch": "run",
         "mcp_command": "run_mcp",
         "permissions_command": "run_permissions",
+        "printing": "print_traceback",
         "recall_command": "run_recall",
         "sessions_command": "run_sessions",
         "verify_command": "run_verify",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import TracebackType
 
 from tools.text import escaped
 from transcripts.secrets import SecretMasks, secret_values
@@ -13,6 +14,14 @@ from transcripts.secrets import SecretMasks, secret_values
 def environment_masks() -> SecretMasks:
     """Return masks for the secrets in the environment, which are never shown."""
     return SecretMasks(secret_values(os.environ))
+
+
+def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an error that nothing handled, as the interpreter does, but with secrets masked."""
+    import traceback
+
+    text = "".join(traceback.format_exception(kind, error, trace))
+    sys.stderr.write(environment_masks().all(text).encode("utf-8", "replace").decode())
 
 
 def print_text(text: str, *, raw: bool = False) -> int:

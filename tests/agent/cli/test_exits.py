@@ -337,6 +337,16 @@ def test_the_command_leaves_without_taking_the_interpreter_apart(tmp_path: Path)
     assert ended.returncode == 0 and ended.stdout.startswith("makeroom ") and "apart" not in ended.stdout
 
 
+def test_the_traceback_of_a_defect_shows_no_secret(tmp_path: Path) -> None:
+    fails = "m.main = lambda: int('hunter22-secret-word and sk-ant-api03-Zz9yX8wV7uT6sR5qP4oN3mL2')"
+    begin = "import os; os.environ['DB_PASSWORD'] = 'hunter22-secret-word'; import agent.__main__ as m"
+    ended = ended_command(tmp_path, f"{begin}; {fails}; m.command()")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Traceback") and ended.stderr.endswith(
+        ": '**** and [Anthropic key masked]'\n"
+    ), ended.stderr
+
+
 def test_with_any_umask_our_own_files_stay_readable(tmp_path: Path) -> None:
     shown = "m.main = lambda: print(oct(os.umask(0))) or 0"
     ended = ended_command(tmp_path, f"import os, agent.__main__ as m; {shown}; os.umask(0o722); m.command()")
