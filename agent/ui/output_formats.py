@@ -170,7 +170,9 @@ class RunOutput:
         self._sum_up(event)
         line = stderr_line(event)
         if isinstance(event, events.Retrying):
-            line = retrying_message(event, again=event.reason == self._retried)
+            again = event.reason == self._retried
+            soon = again and event.left_s is not None  # every 2 s until the time that the first line named
+            line = "" if soon else retrying_message(event, again=again)
             self._retried = event.reason
         elif line:
             self._retried = ""

@@ -97,6 +97,9 @@ def test_the_reason_of_repeated_retries_is_reported_once():
     run = Run("text").show(again, again, events.Notice("so"), again)
     line = "retrying in 2 s (3 of 9)\n"
     assert run.err.getvalue() == f"busy; {line}{line}so\nbusy; {line}"
+    waiting = events.Retrying("nothing listens", 2.0, attempt=3, tries=9, left_s=51.0)
+    run = Run("text").show(waiting, waiting, waiting)
+    assert run.err.getvalue() == "nothing listens; retrying in 2 s (gives up in 51 s)\n"
 
 
 EVIL = "\x1b]52;c;ZXZpbA==\x07\x9b31m\u202e"
