@@ -107,6 +107,7 @@ class PlainView:
         self._lines = lines
         self._out = PipeWriter(sys.stdout, mask)
         self._unfinished: list[str] = []  # the pieces of the last line of the model's text
+        self._begun: set[tuple[int, int]] = set()  # the calls whose heading is printed
         self._asked = ""  # the prompt that waits for a line, at the start of the last row
         # Lines are not wrapped: the terminal or the screen reader does that.
         self._context = RenderContext(10_000, Theme(colour=False, weight=False), has_keys=False)
@@ -128,6 +129,12 @@ class PlainView:
             self.turn_ended = True
         if isinstance(event, events.ClipboardCopy):
             event = self._copy(event)
+        if isinstance(event, events.ToolCallStarted):
+            self._begun.add((event.of, event.block))
+        elif isinstance(event, events.ToolCallFinished):
+            if (event.of, event.block) not in self._begun:  # of a resumed session
+                self.emit(events.ToolCallStarted(event.of, event.block, event.name, event.title))
+            self._begun.discard((event.of, event.block))
         text = plain_text(event, self._context)
         if text:
             self._end_row()

@@ -96,6 +96,17 @@ def test_the_map_of_the_context_always_reports_how_full_it_is(columns, capsys):
     assert "NORMAL: 50,000 of 200,000 tokens (25%)\n" in capsys.readouterr().out
 
 
+def test_line_mode_names_the_calls_of_a_resumed_session_and_others_once(capsys):
+    view = plain_view()
+    result = Result(4, 0.0, 3, 0, (TextBlock("1\tx"),))
+    finished = events.ToolCallFinished(3, 0, "read", "README.md", result, 0.0)
+    view.emit(finished)
+    view.emit(events.ToolCallStarted(5, 0, "read", "b.py"))
+    view.emit(replace(finished, of=5, title="b.py"))
+    headings = [line for line in capsys.readouterr().out.splitlines() if line.startswith("read")]
+    assert headings == ["read: README.md", "read: b.py"]
+
+
 def test_a_window_that_is_nearly_full_is_not_reported_to_be_full(capsys):
     status = Status("m", 199_999, 200_000, "BLOCKING", 0.0, "manual", "s", "/w")
     shown = without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
