@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from tools.files import closing, safe_open
+from transcripts.storage import set_own_mode
 
 from .store_folder import FRESH_CONTENT_S, make_store_folder, needed_stamps
 
@@ -90,7 +91,7 @@ class HeldFiles(Struct):
         link = self.find(stamp)
         if link is None:
             raise FileNotFoundError("its contents are missing")
-        link.chmod(mode)
+        set_own_mode(link, mode)
         os.rename(link, name, dst_dir_fd=folder)
 
     def prune(self) -> None:
