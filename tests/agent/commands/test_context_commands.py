@@ -36,7 +36,7 @@ from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run
 
 
 def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: Path) -> None:
-    files(tmp_path, 20)
+    files(tmp_path, 8, 500)
 
     async def work(run: ControllerRun) -> None:
         await run.do(READ_ALL)
@@ -81,7 +81,7 @@ def usual_summary(body: dict[str, Any]) -> Any:
 def test_the_preview_of_a_compaction_includes_the_cost_of_the_summary(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    files(tmp_path, 20)
+    files(tmp_path, 8, 500)
 
     async def work(run: ControllerRun) -> None:
         run.controller.services.counter.warm()
@@ -99,7 +99,7 @@ def test_the_preview_of_a_compaction_includes_the_cost_of_the_summary(
 def test_the_context_after_an_undone_compaction_is_reported_as_the_status_line_and_the_server_count_it(
     tmp_path: Path,
 ) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         run.controller.services.counter.warm()
@@ -115,7 +115,7 @@ def test_the_context_after_an_undone_compaction_is_reported_as_the_status_line_a
 
 
 def test_what_a_summary_of_no_use_cost_is_reported(tmp_path: Path) -> None:
-    files(tmp_path, 20)
+    files(tmp_path, 8, 500)
 
     def respond(body: dict[str, Any]) -> Any:
         if "Do not call any tool" in str(body["messages"][-1]):
@@ -132,7 +132,7 @@ def test_what_a_summary_of_no_use_cost_is_reported(tmp_path: Path) -> None:
 
 
 def test_after_an_undone_compaction_the_conversation_continues(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         await run.do(
@@ -145,7 +145,7 @@ def test_after_an_undone_compaction_the_conversation_continues(tmp_path: Path) -
 
 def test_what_every_tool_answers_can_be_compacted_again_and_again(tmp_path: Path) -> None:
     """Any tool may put any data into `about`; a compaction handles values of unexpected types."""
-    files(tmp_path, 20)
+    files(tmp_path, 8, 500)
     page, names = str(tmp_path / "src" / "part_1.py"), [f"src/part_{number}.py" for number in range(20)]
     question = {"question": "Go on?", "options": [{"label": "yes"}, {"label": "no"}]}
     used = [
@@ -180,7 +180,7 @@ def test_what_every_tool_answers_can_be_compacted_again_and_again(tmp_path: Path
 
 
 def test_complaint_11_a_manual_compaction_starts_no_turn(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         await run.do(READ_ALL)
@@ -196,7 +196,7 @@ def test_complaint_11_a_manual_compaction_starts_no_turn(tmp_path: Path) -> None
 
 def test_a_session_of_another_model_can_be_compacted_before_its_first_prompt(tmp_path: Path) -> None:
     """Its thinking is signed by no one whom the server knows."""
-    files(tmp_path, 20)
+    files(tmp_path, 8, 500)
     sids: list[str] = []
 
     async def demo(run: ControllerRun) -> None:
@@ -271,7 +271,7 @@ def test_context_names_files_and_shows_the_newest_compactions_unless_asked_for_a
 
 
 def test_context_names_the_last_cache_miss_and_cost_the_thinking(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         session, context = run.controller.in_use
@@ -300,7 +300,7 @@ def test_cost_why_explains_every_request_and_its_parts_add_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(costs, "MAX_LISTED_REQUESTS", 3)
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         session, context = run.controller.in_use
@@ -370,7 +370,7 @@ def test_context_says_that_thinking_was_dropped_in_plain_words(tmp_path: Path) -
 
 
 def test_a_pin_survives_every_compaction(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         await run.do("/pin the blue door stays shut", READ_ALL, "/compact")
@@ -411,7 +411,7 @@ def told_with_prompts(run: ControllerRun) -> list[str]:
 
 
 def test_pins_and_their_removal_are_reported_once_with_the_next_prompt(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         await run.do("/pin answer in French", "hello", "/pin use metric units", "hello", "hello")
@@ -429,7 +429,7 @@ def test_pins_and_their_removal_are_reported_once_with_the_next_prompt(tmp_path:
 
 
 def test_commands_that_ended_with_an_earlier_run_are_reported_as_ended(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         await run.do("run `sleep 60` in the background", READ_ALL, "/compact")
@@ -449,7 +449,7 @@ def test_commands_that_ended_with_an_earlier_run_are_reported_as_ended(tmp_path:
 
 
 def test_complaint_05_nothing_is_compacted_while_idle(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         await run.do(READ_ALL)
@@ -498,7 +498,7 @@ def test_each_model_is_paid_at_its_own_prices_also_in_a_resumed_session(tmp_path
 
 
 def test_live_state_is_in_the_record_from_its_values_now(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         await run.do("/permissions mode plan", "what can you do?", "/permissions mode acceptEdits")
@@ -520,7 +520,7 @@ def test_live_state_is_in_the_record_from_its_values_now(tmp_path: Path) -> None
 
 
 def test_what_a_summary_cost_is_known_after_a_resume(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         await run.do(READ_ALL, "/compact")
@@ -533,7 +533,7 @@ def test_what_a_summary_cost_is_known_after_a_resume(tmp_path: Path) -> None:
 
 
 def test_a_resumed_session_knows_the_texts_that_left_the_context_before(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         await run.do(READ_ALL, "/compact")
@@ -553,7 +553,7 @@ def test_a_resumed_session_knows_the_texts_that_left_the_context_before(tmp_path
 def test_a_resumed_session_accounts_once_for_each_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
     accounted: list[int] = []
     make = account_of
 
@@ -577,7 +577,7 @@ def test_a_resumed_session_accounts_once_for_each_entry(
 def test_words_behind_compact_are_reported_with_the_next_prompt_and_stay_in_later_records(
     tmp_path: Path,
 ) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         rule = "The user said this with /compact:\nfrom now on never touch billing"
@@ -593,7 +593,7 @@ def test_words_behind_compact_are_reported_with_the_next_prompt_and_stay_in_late
 
 
 def test_system_and_tools_stay_the_same_in_the_context_and_all_rows_add_up(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6, 400)
 
     async def work(run: ControllerRun) -> None:
         seen = []
