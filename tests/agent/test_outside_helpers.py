@@ -14,7 +14,6 @@ import pytest
 
 from agent.checkpoints.comparison import differences
 from agent.checkpoints.recorder import Checkpoints
-from agent.extensions import IgnoredPart
 from agent.extensions.agents.files import agent_items
 from agent.extensions.hooks.file_digest import named_files
 from agent.extensions.skills.files import read_skills
@@ -53,9 +52,8 @@ def after(look: Callable[[Path], object]) -> Helper:
 
 
 def skills(project: Path) -> object:
-    unusable = list[IgnoredPart]()
     place = SkillPlace(project / "place", kind="command", scope="project", top=project)
-    return [*read_skills(place, unusable)], unusable
+    return [*read_skills(place)]
 
 
 def grep(project: Path) -> object:

@@ -66,7 +66,10 @@ class AgentPlaces(Struct, frozen=True):
         agents = dict(BUILTIN_AGENTS)
         problems: list[str] = []
         ignored: list[IgnoredPart] = []
-        for file in _files(self, ignored):
+        for file in _files(self):
+            if isinstance(file, IgnoredPart):
+                ignored.append(file)
+                continue
             if file.item is not None and not allowed(file.item):
                 continue
             try:
@@ -86,8 +89,15 @@ class AgentPlaces(Struct, frozen=True):
             agents[definition.name] = definition
             problems += (f"the agent in {file.path}: {remark}" for remark in read.remarks)
             ignored += ignored_fields(text.fields, file.path, IGNORED_FIELDS)
-        for definition in _given(self.given, problems):
-            agents[definition.name] = definition
+        for name, fields in (given_agents(self.given) if self.given else {}).items():
+            nameless = {key: value for key, value in fields.items() if key != "name"}
+            try:
+                read = read_agent(name, nameless, str(fields.get("prompt") or ""), "given")
+            except ValueError as error:
+                problems.append(f"the agent {name!r} is ignored: {error}")
+                continue
+            problems += (f"the agent {name!r}: {remark}" for remark in read.remarks)
+            agents[read.definition.name] = read.definition
         return KnownAgents(agents, problems, ignored)
 
 
@@ -105,37 +115,24 @@ class KnownAgents(NamedTuple):
 
 def agent_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
     """Return the definitions of a project that need approval; see approvals.ItemSource."""
-    return [found.item for found in _project_files(folder, environ, []) if found.item is not None]
+    files = (found for found in _project_files(folder, environ) if isinstance(found, AgentFile))
+    return [file.item for file in files if file.item is not None]
 
 
-def _given(text: str, problems: list[str]) -> Iterator[AgentDefinition]:
-    for name, fields in (given_agents(text) if text else {}).items():
-        nameless = {key: value for key, value in fields.items() if key != "name"}
-        try:
-            read = read_agent(name, nameless, str(fields.get("prompt") or ""), "given")
-        except ValueError as error:
-            problems.append(f"the agent {name!r} is ignored: {error}")
-            continue
-        problems += (f"the agent {name!r}: {remark}" for remark in read.remarks)
-        yield read.definition
-
-
-def _files(places: AgentPlaces, ignored: list[IgnoredPart]) -> Iterator[AgentFile]:
-    """Yield the files of all sources. Later files take precedence."""
+def _files(places: AgentPlaces) -> Iterator[AgentFile | IgnoredPart]:
+    """Yield the files of all sources, and those that cannot be read. Later files take precedence."""
     sources = places.sources
     for plugin in places.plugins:
         for path in plugin.agents:
-            yield from _read_file(path, ignored, plugin=plugin)
+            yield _read_file(path, plugin=plugin)
     if sources is None or "user" in sources:
         for folder in (claude_folder(places.environ), places.user_dir):
-            yield from _read(folder / AGENTS_FOLDER, ignored)
+            yield from _read(folder / AGENTS_FOLDER)
     if sources is None or "project" in sources:
-        yield from _project_files(places.folder, places.environ, ignored)
+        yield from _project_files(places.folder, places.environ)
 
 
-def _project_files(
-    folder: Path, environ: Mapping[str, str], ignored: list[IgnoredPart]
-) -> Iterator[AgentFile]:
+def _project_files(folder: Path, environ: Mapping[str, str]) -> Iterator[AgentFile | IgnoredPart]:
     """Yield the files of the repository, from its top down to the directory.
 
     Those that define no agent need no approval. Files in the home directory are the user's own, even if that
@@ -146,30 +143,29 @@ def _project_files(
     within = [place for place in reversed(above) if place != home]
     for name in (".claude", ".makeroom"):
         for place in within:
-            for file in _read(place / name / AGENTS_FOLDER, ignored, above[-1]):
-                shown = _shown(file)
-                item = ProjectItem("agent", name=file.path.stem, shows=shown, content=file.content)
-                yield file._replace(item=item) if shown else file
+            for file in _read(place / name / AGENTS_FOLDER, above[-1]):
+                if isinstance(file, AgentFile) and (shown := _shown(file)):
+                    item = ProjectItem("agent", name=file.path.stem, shows=shown, content=file.content)
+                    file = file._replace(item=item)
+                yield file
 
 
-def _read(folder: Path, ignored: list[IgnoredPart], top: Path | None = None) -> Iterator[AgentFile]:
+def _read(folder: Path, top: Path | None = None) -> Iterator[AgentFile | IgnoredPart]:
     """Yield the Markdown files below a directory, by path; only the own files of the checkout `top`."""
     paths = islice(_markdown_below(folder), MAX_FILES + 1)
     for number, path in enumerate(paths):
         if number == MAX_FILES:
-            ignored.append(IgnoredPart(folder, "agents", f"only the first {MAX_FILES} files are read"))
+            yield IgnoredPart(folder, "agents", f"only the first {MAX_FILES} files are read")
             return
-        yield from _read_file(path, ignored, top)
+        yield _read_file(path, top)
 
 
-def _read_file(
-    path: Path, ignored: list[IgnoredPart], top: Path | None = None, plugin: Plugin | None = None
-) -> Iterator[AgentFile]:
+def _read_file(path: Path, top: Path | None = None, plugin: Plugin | None = None) -> AgentFile | IgnoredPart:
     try:
         content = read_content(judged_path(path, top), MAX_MARKDOWN_BYTES)
-        yield AgentFile(path, content, plugin=plugin)
     except (OSError, ValueError) as error:
-        ignored.append(IgnoredPart(path, "agent", cause_of(error)))
+        return IgnoredPart(path, "agent", cause_of(error))
+    return AgentFile(path, content, plugin=plugin)
 
 
 def _markdown_below(folder: Path) -> Iterator[Path]:

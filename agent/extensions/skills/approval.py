@@ -51,7 +51,9 @@ def skill_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
     """Return the project's commands and skills that need approval; see approvals.ItemSource."""
     items = []
     for place in skill_places(folder, environ, None):
-        for skill in read_skills(place, []) if place.top is not None else ():
+        for skill in read_skills(place) if place.top is not None else ():
+            if not isinstance(skill, Skill):
+                continue
             try:
                 item = open_skill(skill).item
             except (OSError, ValueError):

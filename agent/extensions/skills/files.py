@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,20 +88,24 @@ class Skill(Struct, frozen=True):
         return " · ".join(filter(None, (self.hint, self.description, f"({self.origin})")))
 
 
-def read_skills(place: SkillPlace, unusable: list[IgnoredPart]) -> Iterator[Skill]:
-    """Yield the commands or skills of a place, by name; add each file that cannot be used."""
+def read_skills(place: SkillPlace) -> Iterator[Skill | IgnoredPart]:
+    """Yield the commands or skills of a place, by name, and the files and directories that are not used."""
     if not place.folder.is_dir():
         return
-    paths = _skill_paths(place, unusable) if place.kind == "skill" else _command_paths(place, unusable)
-    for path in paths:
+    for path in _skill_paths(place) if place.kind == "skill" else _command_paths(place):
+        if isinstance(path, IgnoredPart):
+            yield path
+            continue
         try:
             yield skill_of(read_head(judged_path(path, place.top)), path, place)
         except (OSError, ValueError) as error:
-            unusable.append(IgnoredPart(path, place.kind, cause_of(error)))
+            yield IgnoredPart(path, place.kind, cause_of(error))
+    if place.kind == "skill":
+        yield from _misplaced_skills(place.folder)
 
 
-def read_plugin_skills(plugin: Plugin, unusable: list[IgnoredPart]) -> Iterator[Skill]:
-    """Yield the commands and skills of a plugin, under its name; add each unusable file."""
+def read_plugin_skills(plugin: Plugin) -> Iterator[Skill | IgnoredPart]:
+    """Yield the commands and skills of a plugin, under its name, and the files that cannot be used."""
     kinds: tuple[tuple[SkillKind, Sequence[Path]], ...] = (
         ("skill", plugin.skills),
         ("command", plugin.commands),
@@ -112,7 +116,7 @@ def read_plugin_skills(plugin: Plugin, unusable: list[IgnoredPart]) -> Iterator[
             try:
                 skill = skill_of(read_head(path.resolve()), path, place)
             except ValueError as error:
-                unusable.append(IgnoredPart(path, kind, str(error)))
+                yield IgnoredPart(path, kind, str(error))
                 continue
             name = plugin.names.get(path, skill.name)
             yield replace(skill, name=f"{plugin.name}:{name}", plugin_root=plugin.root)
@@ -159,25 +163,25 @@ def _name(fields: Mapping[str, object], path: Path, kind: SkillKind) -> str:
     raise ValueError("its name (or its directory's) must have 1 to 64 characters of a-z, 0-9 and -")
 
 
-def _skill_paths(place: SkillPlace, unusable: list[IgnoredPart]) -> Iterator[Path]:
-    for name in _listed(place.folder, unusable):
-        path = place.folder / name / "SKILL.md"
+def _skill_paths(place: SkillPlace) -> Iterator[Path | IgnoredPart]:
+    for entry in _listed(place.folder):
+        if isinstance(entry, IgnoredPart):
+            yield entry
+            continue
+        path = entry / "SKILL.md"
         if os.path.lexists(path):
             yield path
-        elif (place.folder / name).is_symlink() and not (place.folder / name).exists():
-            unusable.append(IgnoredPart(place.folder / name, "skill", "broken link"))
+        elif entry.is_symlink() and not entry.exists():
+            yield IgnoredPart(entry, "skill", "broken link")
 
 
-def misplaced_skills(folder: Path) -> Iterator[IgnoredPart]:
+def _misplaced_skills(folder: Path) -> Iterator[IgnoredPart]:
     """Yield the files in a directory of skills that look like skills but are not where skills are."""
-    if not folder.is_dir():
-        return
-    for name in _listed(folder, []):
-        path = folder / name
-        if name.endswith(".md") and name.lower() != "readme.md" and path.is_file():
+    for path in _usable(_listed(folder)):
+        if path.suffix == ".md" and path.name.lower() != "readme.md" and path.is_file():
             yield IgnoredPart(path, "text", "a skill is a directory: move the file to NAME/SKILL.md")
         elif path.is_dir() and not os.path.lexists(path / "SKILL.md"):
-            nested = (path / below for below in _listed(path, []) if (path / below / "SKILL.md").is_file())
+            nested = (below for below in _usable(_listed(path)) if (below / "SKILL.md").is_file())
             yield from (
                 IgnoredPart(below, "skill", f"move the directory to {folder}, since skills have no groups")
                 for below in nested
@@ -191,7 +195,7 @@ class _FolderBelow(NamedTuple):
     depth: int
 
 
-def _command_paths(place: SkillPlace, unusable: list[IgnoredPart]) -> Iterator[Path]:
+def _command_paths(place: SkillPlace) -> Iterator[Path | IgnoredPart]:
     """Yield files at any depth, outer ones first. Each directory is visited once."""
     seen: set[tuple[int, int]] = set()
     waiting = [_FolderBelow(place.folder, 0)]
@@ -200,31 +204,37 @@ def _command_paths(place: SkillPlace, unusable: list[IgnoredPart]) -> Iterator[P
         try:
             found = folder.stat()
         except OSError:
-            unusable.append(IgnoredPart(folder, "commands", "broken link"))
+            yield IgnoredPart(folder, "commands", "broken link")
             continue
         if (found.st_dev, found.st_ino) in seen:
-            unusable.append(IgnoredPart(folder, "commands", "link to a directory that contains it"))
+            yield IgnoredPart(folder, "commands", "link to a directory that contains it")
             continue
         seen.add((found.st_dev, found.st_ino))
-        for name in _listed(folder, unusable):
-            path = folder / name
-            if path.is_dir() and depth < 6:
+        for path in _listed(folder):
+            if isinstance(path, IgnoredPart):
+                yield path
+            elif path.is_dir() and depth < 6:
                 waiting.append(_FolderBelow(path, depth + 1))
-            elif name.endswith(".md"):
+            elif path.name.endswith(".md"):
                 count += 1
                 if count <= MAX_FILES:
                     yield path
 
 
-def _listed(folder: Path, unusable: list[IgnoredPart]) -> list[str]:
+def _listed(folder: Path) -> Iterator[Path | IgnoredPart]:
+    """Yield the first entries of a directory by name, after a remark if others are not read."""
     try:
-        names = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
-        unusable.append(IgnoredPart(folder, "entries", cause_of(error)))
-        return []
-    if len(names) > MAX_FILES:
-        unusable.append(IgnoredPart(folder, "entries", f"only {MAX_FILES:,} of its {len(names):,} are read"))
-    return names[:MAX_FILES]
+        yield IgnoredPart(folder, "entries", cause_of(error))
+        return
+    if len(paths) > MAX_FILES:
+        yield IgnoredPart(folder, "entries", f"only {MAX_FILES:,} of its {len(paths):,} are read")
+    yield from paths[:MAX_FILES]
+
+
+def _usable(entries: Iterable[Path | IgnoredPart]) -> Iterator[Path]:
+    return (entry for entry in entries if isinstance(entry, Path))
 
 
 def _text(value: object) -> str:

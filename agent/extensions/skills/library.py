@@ -12,7 +12,7 @@ from agent.extensions.ignored import IgnoredPart
 from agent.extensions.plugins import Plugin
 from agent.ports import CommandSummary
 
-from .files import Skill, misplaced_skills, read_plugin_skills, read_skills
+from .files import Skill, read_plugin_skills, read_skills
 from .places import SkillPlace, skill_places
 
 
@@ -130,13 +130,17 @@ class SkillLibrary:
         library = cls()
         for place in skill_places(folder, environ, user_dir):
             if sources is None or ("user" if place.top is None else "project") in sources:
-                for skill in read_skills(place, library.unusable):
-                    library.add(skill, place)
-                if place.kind == "skill":
-                    library.unusable += misplaced_skills(place.folder)
+                for found in read_skills(place):
+                    if isinstance(found, Skill):
+                        library.add(found, place)
+                    else:
+                        library.unusable.append(found)
         for plugin in plugins:
-            for skill in read_plugin_skills(plugin, library.unusable):
-                library.add_from_plugin(skill)
+            for found in read_plugin_skills(plugin):
+                if isinstance(found, Skill):
+                    library.add_from_plugin(found)
+                else:
+                    library.unusable.append(found)
         # A directory is often a link to another place.
         parts = library.unusable[::-1]
         by_place = {(os.path.realpath(part.path.parent), part.path.name): part for part in parts}

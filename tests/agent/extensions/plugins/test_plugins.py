@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent.extensions.plugins import Plugin, PluginPlaces, plugin_items
 from agent.extensions.skills import StylePlaces, style_text
-from agent.extensions.skills.files import read_plugin_skills
+from agent.extensions.skills.files import Skill, read_plugin_skills
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 
 ID = "tools@market"
@@ -155,7 +155,7 @@ def test_the_parts_of_a_manifest_are_loaded_or_named(places: Places) -> None:
         "commands.about.description",
         "commands.hello",
     ]
-    names = {skill.name for skill in read_plugin_skills(plugin, [])}
+    names = {found.name for found in read_plugin_skills(plugin) if isinstance(found, Skill)}
     assert names == {"tools:greet", "tools:about", "tools:review", "tools:digging"}
 
 
