@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tools import BUILTIN, CONDITIONAL
+from tools import TOOL_NAMES
 from tools.text import NO_OUTPUT
 
 # Tools whose name in Claude Code is not ours in CamelCase.
@@ -23,15 +23,15 @@ def client_name(tool: str) -> str:
     """Return the name of a tool as clients and hooks know it: `Bash`, `Read`, `Edit`, `WebFetch`."""
     if tool in CLIENT_NAMES:
         return CLIENT_NAMES[tool]
-    return "".join(word.capitalize() for word in tool.split("_")) if tool in BUILTIN else tool
+    return "".join(word.capitalize() for word in tool.split("_")) if tool in TOOL_NAMES else tool
 
 
 def own_name(tool: str) -> str:
     """Return our name of a built-in tool for a client's name in any letter case; others are unchanged."""
     name = tool.lower()
     name = _OWN_NAMES.get(name, name)
-    names = (*BUILTIN, *CONDITIONAL)
-    return name if name in names else next((own for own in names if own.replace("_", "") == name), tool)
+    known = (own for own in TOOL_NAMES if own.replace("_", "") == name)
+    return name if name in TOOL_NAMES else next(known, tool)
 
 
 def client_output(tool: str, text: str) -> dict[str, Any] | None:

@@ -19,5 +19,5 @@ BUILTIN = (
     "monitor",
     "web_fetch",
 )
-# Tools that a source offers only if there is something for them to do.
-CONDITIONAL = ("skill",)
+# With the tools that a source offers only if there is something for them to do.
+TOOL_NAMES = (*BUILTIN, "skill")

@@ -37,7 +37,7 @@ from agent.ports import Approver, Chooser, CommandSummary, ToolSource, WaitingPr
 from agent.session import MemoryPlaces, SessionRepository
 from agent.settings_files import claude_folder, home_folder
 from compact import TokenCounter
-from tools import BUILTIN, CONDITIONAL
+from tools import TOOL_NAMES
 from tools.base import SMALL_WINDOW_TOKENS, Tool
 from tools.registry import BuiltinTools, join_tools
 from transcripts import RecordsGuard, SessionFiles
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 def _foreign_tools(agents: Iterable[AgentDefinition]) -> Iterator[IgnoredPart]:
     """Yield the tools in the files of agents that makeroom does not have; those of MCP servers may come."""
-    own = dict.fromkeys((*BUILTIN, *CONDITIONAL, "mcp"), True)
+    own = dict.fromkeys((*TOOL_NAMES, "mcp"), True)
     for agent in agents:
         names = [name for name in (*(agent.tools or ()), *agent.without) if not name.endswith("*")]
         if not names or not Path(agent.origin).is_absolute():  # it has no file
@@ -501,7 +501,7 @@ def _emit_and_begin(servers: McpServers, emit: Emit, event: Event) -> None:
 
 def offered_tools(tools: Mapping[str, Tool], wanted: Sequence[str] | None) -> dict[str, Tool]:
     """Return the tools without the built-in ones that --tools leaves out."""
-    left_out = () if wanted is None else [name for name in (*BUILTIN, *CONDITIONAL) if name not in wanted]
+    left_out = () if wanted is None else [name for name in TOOL_NAMES if name not in wanted]
     return {name: tool for name, tool in tools.items() if name not in left_out}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.client_names import own_name
-from tools import BUILTIN, CONDITIONAL
+from tools import TOOL_NAMES
 from transcripts.patterns import lazy_pattern
 
 from .command_words import OneLineParser
@@ -148,7 +148,7 @@ def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any], streams
     values["betas"] = _items(values["betas"] or "")
     if (tools := values["tools"]) is not None:
         names = _items(tools)
-        offered = (*BUILTIN, *CONDITIONAL)
+        offered = TOOL_NAMES
         own_names = tuple(name for name in map(own_name, names) if name in offered)
         values["tools"] = None if names == ("default",) else own_names
         unknown_names = [name for name in names if own_name(name) not in (*offered, "default")]

@@ -21,7 +21,7 @@ from msgspec import Struct
 from agent.extensions.mcp import FILE_SCOPES
 from agent.model import CATALOG
 from agent.permissions import MODES
-from tools import BUILTIN, CONDITIONAL
+from tools import TOOL_NAMES
 
 from .arguments import COMMAND_HELP, parser
 from .client_flags import SETTING_SOURCES
@@ -72,7 +72,7 @@ SUBCOMMAND_FLAGS: Mapping[str, Mapping[str, Values | None]] = {
 TAKES_FILES = "replay"
 TAKES_FLAGS = "acp"  # a subcommand with the flags of makeroom
 _MODELS = Values((*CATALOG.aliases, *(model.id for model in CATALOG.models)))
-_TOOLS = Values((*BUILTIN, *CONDITIONAL))
+_TOOLS = Values(TOOL_NAMES)
 _VALUES: Mapping[str, Values] = {
     "--model": _MODELS,
     "--fallback-model": _MODELS,

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from agent.client_names import own_name
-from tools import BUILTIN, CONDITIONAL
+from tools import BUILTIN, TOOL_NAMES
 from tools.guarded import alternatives
 from tools.sandbox import host_name, local_port
 from tools.text import word_set
@@ -202,7 +202,7 @@ def _rule(written: _WrittenRule, restricting: bool) -> Rule:
 
 
 def _tool_names() -> tuple[str, ...]:
-    return (*BUILTIN, *CONDITIONAL, OPENING, REACHING, *WEB_TOOLS)
+    return (*TOOL_NAMES, OPENING, REACHING, *WEB_TOOLS)
 
 
 def _checked_rule(name: str, written: str | None, restricting: bool) -> Rule:

@@ -31,7 +31,7 @@ from agent.session.system_prompts import (
     with_command_text,
 )
 from tests.tables import each_row
-from tools import BUILTIN, CONDITIONAL
+from tools import TOOL_NAMES
 from transcripts.facts import Compacted, Fold, Opened, User
 from transcripts.folding import fold
 from transcripts.messages import ChannelBlock, TextBlock
@@ -71,7 +71,7 @@ def test_the_line_about_ambiguous_requests_fits_the_tools() -> None:
 
 def test_no_prompt_of_a_session_or_an_agent_names_a_tool_that_is_not_offered() -> None:
     chance = random.Random(28)
-    names = {*BUILTIN, *CONDITIONAL}
+    names = {*TOOL_NAMES}
     words = names - {"read", "write", "edit", "compact", "task"}  # which are also words of English
     for _ in range(200):
         offered = [name for name in sorted(names) if chance.random() < 0.5]
@@ -87,11 +87,11 @@ def test_no_prompt_of_a_session_or_an_agent_names_a_tool_that_is_not_offered() -
 def test_a_line_about_tools_is_sent_where_all_of_them_are_offered() -> None:
     lines = [*WORKING_LINES, *TOOL_LINES]
     named = {name.removeprefix("!") for line in lines for name in line.tools.split()}
-    assert named <= {*BUILTIN, *CONDITIONAL}
+    assert named <= {*TOOL_NAMES}
     for line in lines:
         excluded = {name[1:] for name in line.tools.split() if name.startswith("!")}
         needed = [name for name in line.tools.split() if not name.startswith("!")]
-        everything = {*BUILTIN, *CONDITIONAL} - excluded
+        everything = {*TOOL_NAMES} - excluded
         assert line.text in system_prompt([], everything)[0]
         for missing in needed:
             assert line.text not in system_prompt([], everything - {missing})[0]
