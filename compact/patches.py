@@ -45,6 +45,13 @@ def old_texts(use: ToolUseBlock) -> Iterator[str]:
             yield from filter(None, (hunk.old for hunk in change.hunks))
 
 
+def other_texts(use: ToolUseBlock) -> Iterator[tuple[str, str]]:
+    """Yield (argument, text) for the texts of a call that it does not replace; of a patch the new lines."""
+    for name, value in use.input.items():
+        if name not in OLD_TEXT_ARGUMENTS:
+            yield from ((name, patched_text(text)) for text in strings(value))
+
+
 def patched_text(text: str) -> str:
     """Return the text that a patch leaves in its files; any other text as it is."""
     if PATCH_START not in text:

@@ -25,17 +25,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from compact import (
-    MIN_LINE_CHARS,
-    OLD_TEXT_ARGUMENTS,
-    block_texts,
-    in_force,
-    joined_text,
-    names,
-    old_texts,
-    patched_text,
-    strings,
-)
+from compact import MIN_LINE_CHARS, block_texts, in_force, joined_text, names, old_texts, other_texts
 from transcripts import (
     Block,
     Fact,
@@ -248,9 +238,8 @@ def _texts_of(fact: Fact) -> Iterator[tuple[Source, str]]:
                 if isinstance(block, TextBlock):
                     yield (fact.seq, index, "text"), normalized(block.text)
                 elif isinstance(block, ToolUseBlock):
-                    for name, value in block.input.items():
-                        for text in strings(value) if name not in OLD_TEXT_ARGUMENTS else ():
-                            yield (fact.seq, index, name), normalized(patched_text(text))
+                    for name, text in other_texts(block):
+                        yield (fact.seq, index, name), normalized(text)
 
 
 def is_in_view(
