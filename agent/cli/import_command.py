@@ -20,7 +20,6 @@ from typing import NamedTuple
 from agent.app import RunSetup, claude_rules, offered_rules, permission_store
 from agent.errors import UsageError
 from agent.extensions.agents import BUILTIN_AGENTS, AgentPlaces
-from agent.extensions.mcp import read_entry, with_project
 from tools.sandbox import short_path
 from transcripts.wording import cause_of, pluralize
 
@@ -90,11 +89,10 @@ def _servers(setup: RunSetup) -> Iterator[Offer]:
         found = files.entries_of_claude(Path.home())
     except ValueError as error:
         raise UsageError(str(error)) from error
-    environ = with_project(setup.environ, setup.folder)
     for scope, entries in found.items():
         for name, raw in entries.items():
             if not files.has(scope, name):
-                entry = read_entry(name, raw, scope, environ)
+                entry = files.entry(name, raw, scope, setup.environ)
                 place = short_path(str(files.path(scope)))
                 take = partial(store_server, setup, scope, name, raw)
                 remark = f"; not usable yet: {entry.problem}" if entry.problem else ""

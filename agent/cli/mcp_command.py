@@ -47,9 +47,7 @@ from agent.extensions.mcp import (
     log_out,
     missing_requirement,
     open_browser,
-    read_entry,
     server_item,
-    with_project,
 )
 from tools.text import escaped
 from transcripts.wording import cause_of, pluralize
@@ -190,10 +188,11 @@ def add_server(setup: RunSetup, given: argparse.Namespace) -> int:
 
 def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> int:
     scope: FileScope = given.scope or "local"
-    entry = read_entry(given.name, raw, scope, with_project(setup.environ, setup.folder))
+    files = files_of(setup)
+    entry = files.entry(given.name, raw, scope, setup.environ)
     if entry.problem and not entry.may_be_set:
         raise UsageError(f"cannot add {given.name}: {entry.problem}")
-    path = files_of(setup).path(scope)
+    path = files.path(scope)
     try:
         replaced = store_server(setup, scope, given.name, raw)
     except OSError as error:

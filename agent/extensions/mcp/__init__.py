@@ -23,7 +23,7 @@ __getattr__ = lazy_door(
     {
         "approval": "mcp_items server_item user_server_items",
         "calls": "direct_tool",
-        "entries": "ServerEntry plugin_entries read_entry with_project",
+        "entries": "ServerEntry plugin_entries",
         "failures": "ConnectionLost ServerFailed",
         "files": "FILE_SCOPES FileScope ServerFiles",
         "names": "meant_call",

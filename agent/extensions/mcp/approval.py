@@ -53,7 +53,7 @@ def user_server_items(files: ServerFiles, environ: Mapping[str, str]) -> Iterato
     except (OSError, ValueError):
         return  # reported when the servers are read
     for name, raw in sorted(found.items()):
-        entry = read_entry(name, raw, "user", with_project(environ, files.folder))
+        entry = files.entry(name, raw, "user", environ)
         if own_files(entry, files.folder, environ):
             yield server_item(name, raw, files.folder, environ)
 

@@ -15,7 +15,7 @@ from agent.settings_files import json_object
 from transcripts.storage import make_private_folders, read_regular, replace_file
 from transcripts.wording import cause_of
 
-from .entries import RawEntry, ServerEntry, is_flat, read_entry, servers_in, with_project
+from .entries import RawEntry, Scope, ServerEntry, is_flat, read_entry, servers_in, with_project
 
 MAX_MCP_FILE_BYTES = 4 * 1024 * 1024
 FileScope = Literal["local", "project", "user"]
@@ -95,8 +95,8 @@ class ServerFiles(Struct, frozen=True):
 
         Raises UsageError for --mcp-config.
         """
-        environ = with_project(environ, self.folder)
-        found = {name: read_entry(name, raw, "flag", environ) for name, raw in self.given_entries().items()}
+        given = self.given_entries()
+        found = {name: self.entry(name, raw, "flag", environ) for name, raw in given.items()}
         warnings: list[str] = []
         for scope in () if self.strict else FILE_SCOPES:
             if scope not in self.reads:
@@ -106,8 +106,12 @@ class ServerFiles(Struct, frozen=True):
             except (OSError, ValueError) as error:
                 warnings.append(f"cannot read MCP servers: {_described(self.path(scope), error)}")
                 continue
-            found = {name: read_entry(name, raw, scope, environ) for name, raw in raws.items()} | found
+            found = {name: self.entry(name, raw, scope, environ) for name, raw in raws.items()} | found
         return ConfiguredServers(tuple(found[name] for name in sorted(found)), tuple(warnings))
+
+    def entry(self, name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) -> ServerEntry:
+        """Return the entry of a server, which may refer to the environment and the project's directory."""
+        return read_entry(name, raw, scope, with_project(environ, self.folder))
 
     def entries_of_claude(self, home: Path) -> dict[FileScope, dict[str, RawEntry]]:
         """Return the entries that Claude Code has for the user, and for the user in this project.
