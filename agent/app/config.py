@@ -22,7 +22,7 @@ from agent.errors import ConfigError
 from agent.permissions import Mode, Rule, SandboxSettings
 from agent.settings_files import permissions_path, read_settings, typed_value
 from compact import POLICY_NAMES, CompactSettings, Prices
-from transcripts.secrets import secret_texts
+from transcripts.secrets import secret_values
 from transcripts.storage import is_foreign
 
 from .claude_restrictions import claude_rules
@@ -101,8 +101,7 @@ class Config(Struct, frozen=True):
         headers = "\n".join(f"{name}: {value}" for name, value in self.custom_headers.items())
         own = {"API_KEY": self.key, "AUTH_TOKEN": self.token, "BASE_URL": self.base_url, "HEADERS": headers}
         own |= {"OPENAI_API_KEY": self.openai_key, "OPENAI_BASE_URL": self.openai_base_url}
-        found = (text for name, value in own.items() for text in secret_texts(name, value or ""))
-        return tuple(dict.fromkeys(found))
+        return secret_values({name: value for name, value in own.items() if value})
 
 
 class _Source(Enum):

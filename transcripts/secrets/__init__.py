@@ -16,7 +16,7 @@ __getattr__ = lazy_door(
     {
         "assignments": "holds_secret",
         "masking": "SecretMasks mask",
-        "secret_forms": "is_withheld secret_texts secret_values",
+        "secret_forms": "is_withheld secret_values",
         "stream_redactor": "StreamRedactor",
     },
 )
