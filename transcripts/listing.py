@@ -20,7 +20,7 @@ from .codec import BadLine, decode_line
 from .errors import AmbiguousSession, NoSuchSession, Unreadable
 from .facts import Fact, Metadata, Opened, User, name_of
 from .render_text import agent_label, agent_task, prompt_title
-from .session_lock import RECORDS_FOLDER, path_of
+from .session_lock import RECORDS_FOLDER, lock_holder, path_of
 from .stored_outputs import OUTPUTS_FOLDER
 from .wording import cause_of
 
@@ -108,6 +108,12 @@ class ProjectRecords(Struct, frozen=True):
             one = _summary(path, path.stat(), is_whole=False)
             return one.name or one.first_prompt if one is not None else ""
         return ""
+
+    def holder(self) -> int | None:
+        """Return the pid of a process that has a session open, 0 if unknown; None if there is none."""
+        locks = (self.home / RECORDS_FOLDER).glob("*.lock")
+        holders = (lock_holder(path.with_suffix(".jsonl")) for path in locks)
+        return next((pid for pid in holders if pid is not None), None)
 
     def continuable(self) -> list[SessionSummary]:
         """Return the sessions with a prompt that are not nested, most recent first. Raises StoreError."""

@@ -37,6 +37,6 @@ __getattr__ = lazy_door(
         "setup": "RunSetup offered_modes",
         "start_screen": "start_command",
         "unusual_places": "check_folder",
-        "worktrees": "Worktree Worktrees git_outside_session session_holder",
+        "worktrees": "Worktree Worktrees git_outside_session",
     },
 )

@@ -23,7 +23,7 @@ from agent.errors import UsageError
 from tools.files import FileError
 from tools.processes import CommandContext, command_runner
 from tools.search import Checkout, run_git_script
-from transcripts import RECORD_FOLDERS, RECORDS_FOLDER, ProjectRecords, ensure_private_folder, lock_holder
+from transcripts import RECORD_FOLDERS, RECORDS_FOLDER, ProjectRecords, ensure_private_folder
 from transcripts.wording import pluralize
 
 from .included_files import WORKTREES, copy_included, unchanged_copies
@@ -121,7 +121,7 @@ class Worktree(Struct, frozen=True):
         listed = await listed_names(git, self.project, IGNORED, str(self.path))
         records = [name.rstrip("/") for name in listed if Path(name).name in RECORD_FOLDERS]
         for name in records:
-            if session_holder(self.path / name) is not None:
+            if ProjectRecords((self.path / name).parent).holder() is not None:
                 raise UsageError(f"cannot remove the worktree {self.name}: a session is open in it")
         state = await self.state(git)
         if not state.clean:
@@ -225,12 +225,6 @@ async def git_outside_session(folder: Path, environ: Mapping[str, str]) -> Async
         yield partial(run_git_script, context, limit_s=300.0, outside=True)
     finally:
         await command_runner(context).close()
-
-
-def session_holder(records: Path) -> int | None:
-    """Return the pid of a process that has a session here open, 0 if unknown; None if there is none."""
-    holders = (lock_holder(path.with_suffix(".jsonl")) for path in records.glob("*.lock"))
-    return next((pid for pid in holders if pid is not None), None)
 
 
 def _require_name(name: str) -> None:

@@ -17,7 +17,6 @@ from agent.app import (
     Worktree,
     Worktrees,
     git_outside_session,
-    session_holder,
     start_command,
 )
 from agent.checkpoints import GitRunner
@@ -25,7 +24,7 @@ from agent.errors import ChoiceCancelled, UsageError
 from agent.menus import question_menu
 from agent.ui import print_diff
 from tools.text import escaped
-from transcripts import RECORDS_FOLDER
+from transcripts import ProjectRecords
 from transcripts.wording import pluralize
 
 from .session_choice import can_ask, choose_from
@@ -38,7 +37,7 @@ def offer_worktree(options: Options, folder: Path, places: Iterable[Path]) -> Op
 
     Raises ChoiceCancelled.
     """
-    holders = (session_holder(place / RECORDS_FOLDER) for place in places)
+    holders = (ProjectRecords(place).holder() for place in places)
     pid = next((holder for holder in holders if holder is not None), None)
     if pid is None or not can_ask(options) or Worktrees.around(folder) is None:
         return options
@@ -66,7 +65,7 @@ def enter_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
     inside = worktrees.inside(folder)
     worktree, warnings = _with_git(worktrees.project, lambda git: _opened(worktrees, git, name, inside))
     place = worktree.path / inside
-    if session_holder(place / RECORDS_FOLDER) is not None:
+    if ProjectRecords(place).holder() is not None:
         warnings.append(
             f"another session is open in the worktree {worktree.name}; both change the same files"
         )
@@ -104,7 +103,7 @@ def leave_worktree(setup: RunSetup, code: int) -> None:
     worktree = Worktree(worktrees.project, setup.options.worktree or "")
     os.chdir(worktree.project)
     state = _with_git(worktree.project, worktree.state)
-    pid = session_holder(setup.folder / RECORDS_FOLDER)
+    pid = ProjectRecords(setup.folder).holder()
     answer = "keep"
     if pid is None and can_ask(setup.options):
         keep = "Keep the worktree"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from agent.app import Controller, Worktrees, session_holder
+from agent.app import Controller, Worktrees
 from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.version import program_name
 from tools.search import run_git_script
 from tools.text import escaped
-from transcripts import RECORDS_FOLDER
+from transcripts import ProjectRecords
 
 
 async def show_worktrees(controller: Controller, argument: str) -> Event:
@@ -28,7 +28,7 @@ async def show_worktrees(controller: Controller, argument: str) -> Event:
         except UsageError as error:
             state = f"unknown state: {error}"
         here = tools.folder.is_relative_to(each.path)
-        elsewhere = session_holder(each.path / RECORDS_FOLDER) is not None
+        elsewhere = ProjectRecords(each.path).holder() is not None
         note = "  (open in another session)" if elsewhere else ""
         note = "  (this session)" if here else note
         lines.append(escaped(f"{each.name:<20}  {state}{note}"))
