@@ -18,7 +18,7 @@ from agent.ports import Allow, Deny, PermissionQuestion
 from agent.ui import approval_choices
 from tools.user_questions import ANSWERS
 
-from .contents import CallContent, diff_contents, fenced
+from .contents import CallContent, code_block, diff_contents
 from .updates import SessionUpdates, named
 
 NO = "No"  # an editor has no place for the reason
@@ -116,7 +116,7 @@ class EditorApprover:
             path = next((each.target for each in question.access if each.kind == "write"), question.title)
             shown = diff_contents(path, self._mask(preview.diff))
         elif text := preview.text or question.title:
-            shown = [_text(fenced(self._mask(text)))]
+            shown = [_text(code_block(self._mask(text)))]
         reason = "" if preview.diff and question.cause == "edit" else question.why
         why = [question.refused, reason]
         why += [

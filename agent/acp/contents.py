@@ -24,6 +24,7 @@ from acp.schema import (
 )
 
 from transcripts import Block, ImageBlock, TextBlock, quoted
+from transcripts.export import fenced
 
 PromptPart = (
     TextContentBlock
@@ -119,28 +120,14 @@ def shown_blocks(blocks: Sequence[Block]) -> list[CallContent]:
     text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
     images = (block for block in blocks if isinstance(block, ImageBlock))
     shown: list[CallContent] = [tool_content(image_block(each.data, each.media_type)) for each in images]
-    return [*([tool_content(text_block(fenced(text)))] if text.strip() else []), *shown]
+    return [*([tool_content(text_block(code_block(text)))] if text.strip() else []), *shown]
 
 
-def fenced(text: str) -> str:
+def code_block(text: str) -> str:
     """Return text as a code block of Markdown, shortened if it is long."""
     if len(text) > MAX_SHOWN_CHARS:
         text = f"{text[:MAX_SHOWN_CHARS]}\n[... {len(text) - MAX_SHOWN_CHARS:,} more characters]"
-    longest = max((len(run) for run in _backticks(text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"
-
-
-def _backticks(text: str) -> Iterator[str]:
-    run = ""
-    for character in text:
-        if character == "`":
-            run += character
-        elif run:
-            yield run
-            run = ""
-    if run:
-        yield run
+    return fenced(text)
 
 
 def server_config(servers: Iterable[ServerOfClient]) -> str:

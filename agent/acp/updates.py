@@ -61,7 +61,7 @@ from transcripts import (
 )
 from transcripts import ToolKind as OwnKind
 
-from .contents import RESOURCE_TAG, CallContent, diff_contents, fenced, hunks, shown_blocks
+from .contents import RESOURCE_TAG, CallContent, code_block, diff_contents, hunks, shown_blocks
 
 Update = (
     UserMessageChunk
@@ -220,9 +220,9 @@ class SessionUpdates:
             case events.AgentProgress(agent):
                 self._show_agent(agent)
             case events.CommandOutput(text, form):
-                self.say(f"{text if form == 'markdown' else fenced(text)}\n\n")
+                self.say(f"{text if form == 'markdown' else code_block(text)}\n\n")
             case events.ContextChart():
-                self.say(f"{fenced(plain_chart(event))}\n\n")
+                self.say(f"{code_block(plain_chart(event))}\n\n")
             case events.Notice(text, level):
                 self.say(quotation(text if level == "info" else f"{level}: {text}"))
             case events.ContextCompacted(notice):
@@ -329,7 +329,7 @@ class SessionUpdates:
         """Show the newest output of a running call."""
         shown = (self._progress.get(ident, "") + text)[-MAX_PROGRESS_CHARS:]
         self._progress[ident] = shown
-        content = [tool_content(text_block(fenced(self._mask(shown))))]
+        content = [tool_content(text_block(code_block(self._mask(shown))))]
         self.outbox.post(update_tool_call(ident, content=content), replaces=ident)
 
     def _show_agent(self, agent: events.AgentStatus) -> None:

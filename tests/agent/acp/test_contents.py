@@ -78,10 +78,10 @@ def test_links_to_files_become_mentions_and_sent_files_stay_data() -> None:
 
 
 def test_text_cannot_end_its_fence() -> None:
-    from agent.acp.contents import fenced
+    from agent.acp.contents import code_block
 
-    assert fenced("a\n```\nb").startswith("````\n")
-    assert len(fenced("x" * 100_000)) < 21_000
+    assert code_block("a\n```\nb").startswith("````\n")
+    assert len(code_block("x" * 100_000)) < 21_000
 
 
 def test_mcp_servers_of_an_editor_are_written_as_in_a_file() -> None:
