@@ -30,7 +30,7 @@ __getattr__ = lazy_door(
         "context_building": "overheads session_hooks",
         "controller": "CommandTable Controller rewind_to",
         "flag_settings": "added_folders given_settings with_prompt_files",
-        "options": "EDITING_MODES EFFORTS NO_EFFORT OUTPUT_FORMATS Options THEMES",
+        "options": "EDITING_MODES EFFORT_CHOICES NO_EFFORT OUTPUT_FORMATS Options THEMES",
         "pasted_images": "usable_content",
         "permission_loading": "permission_store",
         "project_approval": "choose_items item_lines project_items record_decision",

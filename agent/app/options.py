@@ -13,6 +13,7 @@ from tools.sandbox import SandboxSetting
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 NO_EFFORT: Literal["off"] = "off"  # without thinking
+EFFORT_CHOICES = (NO_EFFORT, *EFFORTS)
 ThemeName = Literal["auto", "dark", "light", "ansi", "colour-blind", "colour-blind-light"]
 THEMES: tuple[ThemeName, ...] = get_args(ThemeName)
 EditingMode = Literal["emacs", "vim"]

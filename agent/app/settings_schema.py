@@ -21,7 +21,7 @@ from agent.extensions.hooks import HookTable, status_command
 from agent.permissions import MODES, SANDBOX_MODES, Rule, parse_rules, sandbox_entries
 from compact import CompactSettings, Prices
 
-from .options import EDITING_MODES, EFFORTS, NO_EFFORT, THEMES
+from .options import EDITING_MODES, EFFORT_CHOICES, THEMES
 
 # Optional entries of [prices] besides input and output -> the multiple of the input price that they set.
 PRICE_MULTIPLES = {"cache_read": "read", "cache_write": "write", "cache_write_hour": "write_hour"}
@@ -143,7 +143,7 @@ SETTINGS: Mapping[str, Setting] = {
         "a string", read=_text, help="the API that the server provides: anthropic, openai or openai-responses"
     ),
     "model": Setting("a string", read=_text, help="a model id, or opus, sonnet, haiku"),
-    "effort": _one_of(NO_EFFORT, *EFFORTS, help="how hard the model thinks"),
+    "effort": _one_of(*EFFORT_CHOICES, help="how hard the model thinks"),
     "max_tokens": Setting("a whole number of at least 1", read=_whole, help="the largest reply, in tokens"),
     "context_window": Setting(
         "a whole number of at least 1", read=_whole, help="the size of the context window, in tokens"

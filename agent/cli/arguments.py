@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from agent.app import EFFORTS, NO_EFFORT, OUTPUT_FORMATS, Options
+from agent.app import EFFORT_CHOICES, OUTPUT_FORMATS, Options
 from agent.permissions import MODES, SANDBOX_MODES, known_rules
 from agent.version import __version__
 
@@ -70,7 +70,7 @@ def parser() -> OneLineParser:
     add("--max-budget-usd", type=_dollars, metavar="X", help="send no more requests once X dollars are spent")
     add("--policy", choices=("thrifty", "classic", "off"), help="compaction policy (default: thrifty)")
     add("--context-window", type=to_count, metavar="N", help="set the size of the context window to N tokens")
-    add("--effort", choices=(NO_EFFORT, *EFFORTS), help="set how much the model thinks")
+    add("--effort", choices=EFFORT_CHOICES, help="set how much the model thinks")
     add("--append-system-prompt", default="", metavar="TEXT", help="append TEXT to the system prompt")
     add("-C", "--cd", dest="folder", metavar="DIR", help="change to DIR first")
     purpose = "work in a git worktree of its own, on a branch of the same name; without NAME, in a new one"

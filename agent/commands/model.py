@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.app import EFFORTS, NO_EFFORT, Controller
+from agent.app import EFFORT_CHOICES, NO_EFFORT, Controller
 from agent.events import CommandOutput, Event, Notice
 from agent.loop import OTHER_MODEL, show_cold_cost, tokens_when_cold
 from agent.settings_files import write_setting
@@ -75,9 +75,8 @@ def _keep_model(controller: Controller, name: str) -> Notice:
 async def set_effort(controller: Controller, argument: str) -> Event | None:
     """Run /effort."""
     session, context = controller.in_use
-    takes = (NO_EFFORT, *EFFORTS)
     facts = controller.services.selection.facts
-    if argument and argument not in takes:
+    if argument and argument not in EFFORT_CHOICES:
         return usage_notice("effort", f"unknown effort {argument!r}")
     able, needs = (facts.thinking, "thinking") if argument == NO_EFFORT else (facts.effort, "effort")
     if not able or needs in context.settings.rejected:
