@@ -80,7 +80,7 @@ class LazyResults(dict[int, tuple[int, int]]):
             del others[seq]
         return others
 
-    def moved(self, path: Path, by: int) -> LazyResults:
+    def moved(self, path: Path, by: int = 0) -> LazyResults:
         """Return the same results in a copy of the file, in which their lines are `by` bytes further back."""
         others = LazyResults(path)
         others.update((seq, (offset + by, length)) for seq, (offset, length) in self.items())

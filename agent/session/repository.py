@@ -29,7 +29,6 @@ from transcripts import (
     Block,
     ChannelBlock,
     Fact,
-    LazyResults,
     LoadedTranscript,
     Metadata,
     Opened,
@@ -286,8 +285,7 @@ class SessionRepository(Struct):
         with without_garbage_collection():
             session = self._session(store, [*loaded.facts, note])
             read_all(session.folded)
-        session.deferred = LazyResults(store.path)
-        session.deferred.update(loaded.lazy_results)
+        session.deferred = loaded.lazy_results.moved(store.path)
         self._inherit(session, loaded.sid)
         return session
 
