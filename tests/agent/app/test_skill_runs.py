@@ -46,7 +46,7 @@ def project(tmp_path: Path) -> dict[str, Any]:
     put(tmp_path / ".claude/commands/review.md", REVIEW)
     put(
         tmp_path / ".claude/skills/pdf/SKILL.md",
-        "---\ndescription: About PDF\n---\nUse ${CLAUDE_SKILL_DIR}/x.",
+        "---\ndescription: About PDF\n---\nUse ${CLAUDE_SKILL_DIR}/x in ${CLAUDE_PROJECT_DIR}.",
     )
     return {"environ": {"HOME": str(tmp_path / "home")}}
 
@@ -183,7 +183,7 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
         assert set(tool["input_schema"]["properties"]) == {"name", "args", "query"}
         skills = present(context.tool_context.skills)()
         loaded = (await skills.load("pdf", "some words")).content[0].text
-        assert f"Use {tmp_path}/.claude/skills/pdf/x." in loaded
+        assert f"Use {tmp_path}/.claude/skills/pdf/x in {tmp_path}." in loaded
         assert loaded.endswith("ARGUMENTS: some words")
         offered = run.controller.services.tools["skill"]
         access = offered.access(offered.parse({"name": "/PDF"}), context.tool_context)

@@ -158,7 +158,8 @@ def test_an_agent_that_ended_before_it_could_report_is_reported_as_such_after_a_
 def test_the_question_of_an_agent_in_the_background_waits_for_the_user(tmp_path: Path) -> None:
     write = Reply([calls("write", file_path="new.txt", content="x")])
     beside = Reply([task("work", run_in_background=True)])
-    respond = parts(go=[beside, "it works"], work=[write, "written"])
+    again = Reply([calls("write", file_path="newer.txt", content="x")])
+    respond = parts(go=[beside, "it works"], work=[write, again, "written"])
 
     async def work(run: ControllerRun) -> None:
         await run.do("go")
@@ -171,9 +172,13 @@ def test_the_question_of_an_agent_in_the_background_waits_for_the_user(tmp_path:
             in live
         )
         assert ASKING in await run.do("/agents")
+        written = (tmp_path / "new.txt").exists
+        await until(run, lambda pool: written() and any(agent.asks for agent in pool.agents))
+        assert not (tmp_path / "newer.txt").exists()
+        assert ASKING in await run.do("/agents")
         assert run.controller.status().asks == ""
         await until(run, lambda pool: not pool.running)
-        assert (tmp_path / "new.txt").exists()
+        assert (tmp_path / "newer.txt").exists()
 
     run_controller(tmp_path, work, respond=respond)
 

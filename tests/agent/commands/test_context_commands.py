@@ -320,9 +320,13 @@ def test_cost_why_explains_every_request_and_its_parts_add_up(
         assert len(re.findall(r"^r\d", said, re.MULTILINE)) == 3
         assert f"... {requests - 3} earlier ones: /cost why all" in said
         assert "unknown argument" in await run.do("/cost nothing")
+        assert "tokens of agents and of requests that were rewound" not in said
+        session.failed(UNUSED_SUMMARY, "the session ended", {"asked": session.folded.last_seq})
         session.failed(UNUSED_SUMMARY, "the session ended", {"asked": session.folded.last_seq})
         said = await run.do("/cost why")
-        assert said.endswith("not included: 1 summary request cancelled before the server reported any usage")
+        assert said.endswith(
+            "not included: 2 summary requests cancelled before the server reported any usage"
+        )
 
     run_controller(tmp_path, work)
 

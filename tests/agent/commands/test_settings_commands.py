@@ -467,6 +467,8 @@ def test_limits_are_changed_within_a_session_and_hold_in_the_next(tmp_path: Path
         assert await run.do("/config trigger much") == f"[compact] trigger must be {whole}, not 'much'"
         assert await run.do("/config cache 2h") == "cache must be one of 5m, 1h, not '2h'"
         assert run.controller.in_use[1].compaction.settings.trigger == 90_000
+        assert "cannot work with context_window = 100 (" in await run.do("/config context_window 100")
+        assert run.controller.services.setup.given_window == 100_000
 
     run_controller(tmp_path, work, policy="thrifty")
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules
-from agent.permissions.withheld import barred_paths, barring_globs, barring_rule
+from agent.permissions.withheld import barred_paths, barring_globs, barring_rule, reachable_hosts
 from tools.guarded import PathGlobs
 
 
@@ -85,3 +85,10 @@ def test_the_rule_is_named_that_keeps_a_directory_from_being_renamed(tmp_path: P
     found = [barring_rule(rules, "write", f"{folder}/{name}", matching) for name in "abcd"]
     assert found == [*deny[:2], None, None]
     assert barring_rule(rules, "read", f"{folder}/a", matching) is None
+
+
+def test_hosts_are_reachable_if_a_net_rule_allows_them_and_none_withholds_them_nor_in_plan_mode() -> None:
+    allowed = parse_rules("net(a.example), net(b.example), net(a.example), edit(c.example)")
+    rules = PermissionRules(allow=allowed, deny=parse_rules("net(b.example)"))
+    assert reachable_hosts(rules) == ("a.example",)
+    assert reachable_hosts(replace(rules, mode="plan")) == ()

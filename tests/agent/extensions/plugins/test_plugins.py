@@ -206,6 +206,7 @@ def test_a_plugin_acts_once_it_is_approved_and_until_it_is_disabled(tmp_path: Pa
         assert f"disabled  {ID}  1.0 · 1 command" in await run.do("/plugin")
         assert "Brandnew" not in await run.do("/doctor"), "nothing of it is shown before"
         assert f"enabled   {ID}" in await run.do("/plugin enable tools")
+        assert "without effect: " in await run.do("/plugin")
         assert "hooks.Brandnew" in await run.do("/doctor")
         assert """UserPromptSubmit  *  echo "by $CLAUDE_PLUGIN_ROOT"; exit 0 """ in await run.do("/hooks")
         await run.do("/clear", "/tools:greet moles")
@@ -214,6 +215,7 @@ def test_a_plugin_acts_once_it_is_approved_and_until_it_is_disabled(tmp_path: Pa
         assert services.skills.find("greet") is services.skills.find("tools:greet")
         assert [skill.name for skill in services.skills.for_model()] == ["tools:digging"]
         assert services.agents["tools:mole"].prompt.endswith(f"Read {places.root}/x.md")
+        assert "unknown argument 'enable'" in await run.do("/plugin enable")
         assert f"disabled  {ID}" in await run.do(f"/plugin disable {ID}")
         assert services.skills.find("greet") is None and "tools:mole" not in services.agents
         assert "no hooks" in await run.do("/hooks")
@@ -258,6 +260,7 @@ def test_a_plugin_given_by_a_flag_needs_no_approval(tmp_path: Path) -> None:
 
     async def work(run: ControllerRun) -> None:
         assert "enabled   own  1 command" in await run.do("/plugin")
+        assert "own: loaded by --plugin-dir" in await run.do("/plugin disable own")
         assert run.controller.services.skills.find("own:greet") is not None
 
     run_controller(tmp_path, work, environ=places.environ, plugin_dirs=("own",))
