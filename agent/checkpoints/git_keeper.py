@@ -40,7 +40,7 @@ from .store_folder import RECENT_LOG_S
 
 RETRY_S = 2.0  # for git in a repository where it once took very long and failed
 HANGING_S = 10.0  # a failure after this long counts as that
-_HANGS = "git takes very long there"
+_HANGS = "git takes too long there"
 MAX_REPOSITORIES = 10  # of a project, those nearest to its top
 _TOO_MANY = f"only the {MAX_REPOSITORIES} git repositories nearest the root are covered"
 

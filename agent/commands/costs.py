@@ -178,5 +178,5 @@ def _sums_by_reason(session: Session, bills: Sequence[RequestBill]) -> Iterator[
         in_all = f"{tokens[reason]:,} tokens billed again in {pluralize(len(requests), 'request')}{cost}"
         yield f"{in_all}: {REASONS[reason]}"
     if compared := [bill.agrees for bill in bills if bill.agrees is not None]:
-        agreeing = f"{sum(compared):,} of them the one in this table"
+        agreeing = f"{sum(compared):,} agree with this table"
         yield f"the API gave a reason for {len(compared):,} of these requests ({agreeing})"

@@ -74,7 +74,7 @@ def _proposal(situation: Situation, limits: FoldLimits) -> Proposal | None:
     folding = fold_history(situation, limits)
     if folding is None:
         return None
-    because = f"the cache had expired, sending all would cost ~${_cost(situation):.2f}"
+    because = f"the cache expired, and sending it all would cost ~${_cost(situation):.2f}"
     return propose(
         situation,
         "ledger",

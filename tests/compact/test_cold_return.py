@@ -37,7 +37,7 @@ def test_the_first_request_after_two_hours_costs_a_fifth_of_resending_all_and_is
     assert world.situation.tokens <= 0.2 * before
     assert "Never touch billing.py." in world.texts and "And the tests?" in world.texts
     notice = compaction_notice([proposal])
-    assert "the cache had expired, sending all would cost ~$0." in notice
+    assert "the cache expired, and sending it all would cost ~$0." in notice
     assert notice.endswith("undo with /uncompact")
     world.undo()
     assert world.texts == shown

@@ -845,7 +845,7 @@ def test_commands_wait_only_briefly_for_a_git_that_hung_before(
     assert len(told) == 1 and "git did not answer in time in the repository" in told[0]
     for _ in range(2):
         asyncio.run(look(hangs))
-        assert keeper.gaps() == ["branches and stash of the repository: git takes very long there"]
+        assert keeper.gaps() == ["branches and stash of the repository: git takes too long there"]
     monkeypatch.setattr(git_keeper, "RETRY_S", 20.0)
     asyncio.run(look(git))
     assert keeper.gaps() == [] and keeper.hanging == set() and len(told) == 1

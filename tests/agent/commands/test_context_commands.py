@@ -314,7 +314,7 @@ def test_cost_why_explains_every_request_and_its_parts_add_up(
         last = present(session.folded.last_reply).seq
         (row,) = [line for line in said.splitlines() if line.startswith(f"r{last} ")]
         assert row.endswith(f"the history changed: {session.folded.compactions[-1].id}")
-        assert "the API says" not in said and "(1 of them the one in this table)" in said
+        assert "the API says" not in said and "(1 agree with this table)" in said
         assert re.search(r"tokens billed again in 1 request.*: the history changed", said)
         requests = len(re.findall(r"^r\d", await run.do("/cost why all"), re.MULTILINE))
         assert len(re.findall(r"^r\d", said, re.MULTILINE)) == 3

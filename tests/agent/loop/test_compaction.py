@@ -538,7 +538,7 @@ def test_an_expensive_return_sends_a_summary_says_so_in_one_line_and_can_be_undo
         asyncio.run(whole())
         assert not w.told(Notice)  # no second line about the cost
         (told,) = w.told(ContextCompacted)
-        assert "the cache had expired, sending all would cost ~$" in told.notice
+        assert "the cache expired, and sending it all would cost ~$" in told.notice
         assert told.notice.endswith("; undo with /uncompact") and len(told.notice) < 120
         before, after = (request["messages"] for request in w.server.requests[1:3])
         assert len(str(after)) < 0.2 * len(str(before))
