@@ -131,7 +131,7 @@ class SessionFactory:
     async def restore_choices(self, session: Session, context: TurnContext) -> None:
         """Continue with the model and the effort that a recorded session used, unless this run sets others.
 
-        The model is used only if this provider is known to have it.
+        The model is used only if this provider is known to have it. The system prompt is kept too.
         """
         opened = session.folded.opened
         facts = reversed(session.folded.facts)
@@ -147,6 +147,14 @@ class SessionFactory:
         used = last.settings if last is not None else {}
         if name == context.settings.model and "system messages" in used.get("rejected", ()):
             context.settings = context.settings.without("system messages")
+        began = "\n".join(opened.system) if opened is not None else ""
+        options = setup.options
+        given = {"system": options.system_prompt, "append-system": options.append_system_prompt}
+        for flag, text in given.items():
+            if began and (text or "").strip() not in began:
+                self.services.warn(
+                    f"--{flag}-prompt has no effect: a resumed session keeps its system prompt"
+                )
         effort = used.get("effort")
         if effort in EFFORTS and not setup.names_effort and effort != context.settings.effort:
             self.change_effort(context, effort)

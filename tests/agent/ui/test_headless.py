@@ -221,6 +221,16 @@ def test_the_system_prompt_and_the_tools_can_be_others(here: Run) -> None:
     assert second["system"][0]["text"].startswith("# Tools") and "tools" not in second
 
 
+def test_another_system_prompt_for_a_resumed_session_has_no_effect_and_this_is_reported(here: Run) -> None:
+    with Server(ScriptedModel(["one", "two", "three"])) as server:
+        here(server, "x", "--append-system-prompt=Loud.")
+        same = here(server, "y", "-c", "--append-system-prompt=Loud.")
+        other = here(server, "z", "-c", "--append-system-prompt=Quiet.")
+        assert len({str(request["system"]) for request in server.requests}) == 1
+    assert "has no effect" not in same.stderr
+    assert "--append-system-prompt has no effect: a resumed session keeps" in other.stderr
+
+
 def test_a_small_window_has_fewer_tools_unless_they_are_named(here: Run) -> None:
     with Server(ScriptedModel(["one", "two", "three"])) as server:
         here(server, "x", "--context-window", "16384")
