@@ -152,9 +152,10 @@ _COOKIES = lazy_pattern(
     r"(?i:(?<![\w-])(?:set-)?cookie)[\"']?[ \t]{0,3}:[ \t]{0,3}[\"']?([^\r\n\"']{8,8000})"
 )
 _COOKIE = lazy_pattern(r"([\w.$!%*+-]{1,100})=([^;\s]{8,4000})")
-# A whole line of YAML, properties or a Dockerfile.
+# A whole line of YAML, properties or a Dockerfile, maybe found by grep: `conf/my.cnf:3:password=...`.
 _LINE = lazy_pattern(
-    r"^[ \t+-]{0,80}(?:(?:ENV|ARG)[ \t]+)?(?P<name>[A-Za-z_][\w.-]{0,80})(?P<sign>:[ \t]+|=|[ \t]+)"
+    r"^(?:(?:[^\s:]{1,300}[:-])?\d{1,9}[:-]|(?=[^\s:]{0,300}[./])[^\s:]{1,300}:)?[ \t+-]{0,80}"
+    r"(?:(?:ENV|ARG)[ \t]+)?(?P<name>[A-Za-z_][\w.-]{0,80})(?P<sign>:[ \t]+|=|[ \t]+)"
     r"(?P<s>[^\s\"',;#<>(){}\[\]`|&]{6,400})[ \t]{0,80}(?:#.*)?\r?$",
     re.MULTILINE,
 )
