@@ -25,6 +25,7 @@ from tools.sandbox.supervisor.shared_calls import shared_calls_program
 
 from .bash_session import GUARD_S, BashSession, text, wait_until
 from .profile_messages import NAMES_NOTHING
+from .sandbox_session import sandboxed_session
 
 ABI = landlock_abi() if sys.platform == "linux" else 0
 NOBODY = 65534
@@ -324,6 +325,24 @@ def test_without_namespaces_the_sandbox_is_the_weaker_one(sandboxed: SandboxedSe
     assert sandboxed.run("echo $npm_config_fetch_retries $PIP_RETRIES").startswith("0 1\n")
     assert sandboxed.shell.say(f"echo x > {folder.parent}/out && cat {folder.parent}/out") == "x"
     (folder.parent / "out").unlink()
+
+
+def test_files_that_were_replaced_beside_secrets_can_be_read(tmp_path: Path) -> None:
+    """As `git config --global` replaces ~/.gitconfig: what is around ~/.ssh is allowed file by file."""
+    shell = sandboxed_session(tmp_path)
+    (shell.home / ".ssh").mkdir()
+    settings = shell.home / ".gitconfig"
+    settings.write_text("old")
+    assert isinstance(shell.context.environ, dict)
+    shell.context.environ["MAKEROOM_NAMESPACE"] = "off"
+    shell.require_sandbox("landlock")
+    assert shell.prints(f"cat {settings}") == "old"
+    (shell.home / "new").write_text("new")
+    (shell.home / "new").rename(settings)
+    (shell.home / ".ssh/id").write_text("secret")
+    assert shell.prints(f"cat {settings}") == "new"
+    assert "Permission denied" in shell.prints(f"cat {shell.home}/.ssh/id")
+    shell.end()
 
 
 def test_a_hook_that_a_sandboxed_command_writes_is_put_back_and_reported(sandboxed: SandboxedSession) -> None:

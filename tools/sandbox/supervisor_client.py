@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,7 @@ class Supervisor:
         self.open = CommandSocket(end)
         self.sandboxed: CommandSocket | None = None
         self._profile: SandboxProfile | None = None
+        self._around: dict[Path, int] = {}
         self._retired: list[CommandSocket] = []
         self._groups: list[int] = []  # process groups to kill if the supervisor has to be killed
         self._process = process
@@ -88,10 +90,11 @@ class Supervisor:
         """Wait until the kind of sandbox is known. Raises SupervisorLost.
 
         A lost sandbox is started again, since a weaker sandbox does not prevent commands from killing its
-        process.
+        process. So is one of Landlock when files beside hidden ones were replaced: it allows them one by one.
         """
         if self.sandboxed is not None and self._profile is not None:
-            if self.sandbox != "none" and not self.sandboxed.socket.open:
+            is_outdated = self.sandbox == "landlock" and self._around != _around_hidden(self._profile)
+            if self.sandbox != "none" and (is_outdated or not self.sandboxed.socket.open):
                 self.start_sandbox(self._profile)
             await asyncio.wait({self.sandboxed.hello}, timeout=_START_LIMIT_S)
 
@@ -111,6 +114,7 @@ class Supervisor:
             use_layers(profile.cache_layers)
         ours, theirs = socket.socketpair()
         self._profile = profile
+        self._around = _around_hidden(profile)
         self.sandboxed = CommandSocket(ours)
         for name in (_SCRATCH, _STAGE):
             (self._private / name).mkdir(exist_ok=True)
@@ -202,6 +206,20 @@ class Supervisor:
             if lines:
                 return lines[-1]
         return f"exit status {self._process.poll()}"
+
+
+def _around_hidden(profile: SandboxProfile) -> dict[Path, int]:
+    """Return when entries of the directories that contain hidden paths last changed, outside the project.
+
+    Directories for everyone's temporary files are left out, since they change all the time.
+    """
+    found = {}
+    for place in {above for path in profile.hidden for above in path.parents}:
+        with suppress(OSError):
+            state = place.stat()
+            if not (state.st_mode & stat.S_ISVTX or place.is_relative_to(profile.folder)):
+                found[place] = state.st_mtime_ns
+    return found
 
 
 def _profile_message(profile: SandboxProfile, private: Path) -> ProfileMessage:
