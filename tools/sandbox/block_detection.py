@@ -69,6 +69,8 @@ _JOINT = lazy_pattern(r"[;|`(]|\n\s*\S|&&|(?<![<>&])&(?![>&])")  # anything that
 _SEARCHING = frozenset(
     ["find", "fd", "fdfind", "grep", "egrep", "fgrep", "rg", "ag", "ack", "ls", "du", "tree"]
 )
+# Programs that print texts of files, which may be about another network.
+_PRINTING = _SEARCHING | {"cat", "head", "tail", "less", "sed", "awk", "jq", "git", "diff"}
 
 _UNREACHED = lazy_pattern(
     r"network is unreachable|no route to host|could not resolve|couldn't resolve|name or service not known"
@@ -161,11 +163,9 @@ def unnamed_refusal(run: SandboxedRun) -> str:
     """Return the reason why a command may have been refused something that it does not name."""
     if run.loopback and (_is_empty_listing(run) or _NOT_SEEN.search(run.output)):
         return _OWN_VIEW
-    if not run.loopback and _CLIENT.search(run.line) is not None:
-        lines = list(filter(str.strip, run.output[-MAX_SCANNED_CHARS:].splitlines()))
-        may_have_failed = run.failed or not lines or any(map(_SAYS_FAILED.search, lines))
-        return _NO_NETWORK if may_have_failed else ""
-    if not (run.failed and run.loopback):
+    if not run.loopback:
+        return _NO_NETWORK if _lacked_network(run) else ""
+    if not run.failed:
         return ""
     messages = run.output[-MAX_SCANNED_CHARS:].splitlines()
     if missing := missing_socket(messages, run.profile.hidden, run.cwd):
@@ -180,6 +180,14 @@ def unnamed_refusal(run: SandboxedRun) -> str:
         f" {shown}. If the command needs one of them, run it again with the address in its line, such as"
         f" `COMMAND # localhost:{ports[0]}`, so that the user can allow it"
     )
+
+
+def _lacked_network(run: SandboxedRun) -> bool:
+    """Return whether a command whose exit code tells nothing may have failed without a network."""
+    lines = list(filter(str.strip, run.output[-MAX_SCANNED_CHARS:].splitlines()))
+    if _CLIENT.search(run.line) is not None:
+        return run.failed or not lines or any(map(_SAYS_FAILED.search, lines))
+    return _first_program(run.line) not in _PRINTING and any(map(_UNREACHED.search, lines))
 
 
 def _is_empty_listing(run: SandboxedRun) -> bool:
