@@ -5,10 +5,10 @@ Control characters are not escaped here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from ..facts import Compacted, Reply, Result, User
+from ..facts import Compacted, Fact, Reply, Result, User
 from ..folding import Folded, fold
 from ..importers import MAX_RECORDING_BYTES, UnreadableRecording, detect_format, import_session
 from ..listing import ProjectRecords
@@ -17,7 +17,7 @@ from ..messages import TextBlock, ToolUseBlock, typed_blocks
 from ..render_text import block_text, content_text
 from ..secrets.masking import SecretMasks
 from ..storage.disk import read_regular
-from .formats import mask_session
+from .formats import masked_facts
 
 MAX_OUTPUT_CHARS = 2_000  # of one output or input of a tool
 
@@ -59,13 +59,12 @@ def conversation_text(
     `tell` is that of `load_conversation`. Raises StoreError and ValueError.
     """
     sid, folded = load_conversation(wanted, folder, tell)
-    return "\n\n".join(_passages(mask_session(folded, sid, masks), since))
+    facts = (fact for fact in folded.facts if fact.seq > since)
+    return "\n\n".join(_passages(masked_facts(facts, sid, masks)))
 
 
-def _passages(folded: Folded, since: int) -> Iterator[str]:
-    for fact in folded.facts:
-        if fact.seq <= since:
-            continue
+def _passages(facts: Iterable[Fact]) -> Iterator[str]:
+    for fact in facts:
         match fact:
             case User():
                 if prompt := content_text(typed_blocks(fact.blocks)):

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -52,17 +52,20 @@ WRITTEN_CHARS = 1 << 20  # at once: while a text is encoded, no other thread run
 
 def mask_session(folded: Folded, sid: str, masks: SecretMasks) -> Folded:
     """Return the session with the values of `masks` and every known form of a secret masked."""
+    return fold(masked_facts(folded.facts, sid, masks))
+
+
+def masked_facts(facts: Iterable[Fact], sid: str, masks: SecretMasks) -> Iterator[Fact]:
+    """Yield facts with the values of `masks` and every known form of a secret masked."""
     mask_short = lru_cache(4_096)(masks.all)  # names, models and paths are in most facts
 
     def mask(text: str) -> str:
         return mask_short(text) if len(text) < 200 else masks.all(text)
 
-    def masked(fact: Fact) -> Fact:
+    for fact in facts:
         row = json.loads(encode_fact(fact, sid))
         values = {name: value for name, value in row.items() if name not in ("kind", "sid", "ts")}
-        return fact_from_json(row | map_strings(values, mask, keys=False))[0]
-
-    return fold(map(masked, folded.facts))
+        yield fact_from_json(row | map_strings(values, mask, keys=False))[0]
 
 
 def write_private(path: Path, text: str) -> None:
