@@ -12,7 +12,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -137,14 +136,11 @@ def _output_of(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
 
 
 def _kept(data: bytes, folder: Path) -> Path:
-    """Save bytes in a file and return its path; old files are removed. Raises NoImage."""
+    """Save bytes in a file and return its path. Raises NoImage."""
     path = folder / f"clipboard-{hashlib.sha256(data).hexdigest()[:12]}.png"
     try:
         make_private_folders(folder)
         replace_file(path, data)
-        for old in folder.glob("clipboard-*.png"):
-            if old.stat().st_mtime < time.time() - 30 * 86_400:
-                old.unlink()
     except OSError as error:
         raise NoImage(f"cannot write to {folder}: {cause_of(error)}") from error
     return path

@@ -31,6 +31,32 @@ def test_layers_that_were_not_used_for_a_month_are_removed_and_others_are_not(tm
     assert time.time() - mine.stat().st_mtime < MAX_UNUSED_S
 
 
+def test_what_was_not_used_for_a_month_is_removed_from_the_state_directory(tmp_path: Path) -> None:
+    kept = (
+        "history",
+        "approvals.json",
+        "mcp-tokens/a.json",
+        "journals/a.undo",
+        f"drafts/p-{os.getpid()}.txt",
+    )
+    removed = (
+        "drafts/p-999999999.txt",
+        "reports/20260101-101112.md",
+        "mcp/maps-1f2e.log",
+        "put_aside/1f-config",
+    )
+    for name in (*kept, *removed, "git_copies/p-999999999/objects/ab/cd", "images/new.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("content")
+    (tmp_path / "images" / "link").symlink_to(tmp_path / "history")
+    old = (time.time() - MAX_UNUSED_S - 60,) * 2
+    for name in (*kept, *removed, "git_copies/p-999999999", "images/link"):
+        os.utime(tmp_path / name, old, follow_symlinks=False)
+    use_layers(tmp_path / "cache_layers" / "mine").join()
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if not path.is_dir()}
+    assert found == {*kept, "images/new.png"}
+
+
 def test_directories_of_runs_that_were_killed_are_removed_and_those_of_others_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

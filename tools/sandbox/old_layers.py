@@ -1,4 +1,8 @@
-"""Remove cache layers of projects that have not been used for long, and directories of killed runs."""
+"""Remove what was not used for long from the state directory, and directories of killed runs.
+
+Cache layers of projects, and files that nobody else removes: drafts and copies of repositories that killed
+runs left, images from the clipboard, logs of MCP servers, files that were replaced, and bug reports.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,12 @@ from tempfile import gettempdir
 from typing import Any
 
 MAX_UNUSED_S = 30 * 24 * 3600.0
+_AGING = ("drafts", "git_copies", "images", "mcp", "put_aside", "reports")  # in the state directory
 _STARTING_S = 60.0  # a younger directory may belong to a run that is starting
 
 
 def use_layers(folder: Path) -> threading.Thread:
-    """Mark the layers of a project as used, and remove those that were not used for 30 days.
+    """Mark the layers of a project as used, and remove others and files that were not used for 30 days.
 
     Directories of killed runs are removed too. A daemon thread does it, and the next run removes what it did
     not finish.
@@ -35,11 +40,33 @@ def _use(folder: Path) -> None:
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.utime(folder)
-        oldest = time.time() - MAX_UNUSED_S
-        with os.scandir(folder.parent) as layers:  # of every project of the last month
-            unused = [each.path for each in layers if each.stat(follow_symlinks=False).st_mtime < oldest]
-        for path in unused:
-            shutil.rmtree(path, onerror=_open_and_retry)
+    for place in (folder.parent, *(folder.parents[1] / name for name in _AGING)):
+        _remove_unused(place)
+
+
+def _remove_unused(place: Path) -> None:
+    """Remove the entries of a directory that were not used for long, except those of running processes."""
+    oldest = time.time() - MAX_UNUSED_S
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            with suppress(OSError):  # another process removed it
+                if entry.stat(follow_symlinks=False).st_mtime >= oldest or _is_of_process(entry.name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, onerror=_open_and_retry)
+                else:
+                    Path(entry).unlink()
+
+
+def _is_of_process(name: str) -> bool:
+    """Return whether a name ends with the pid of a running process, as those of drafts and copies do."""
+    try:
+        os.kill(int(Path(name).stem.rpartition("-")[2]), 0)
+    except (ValueError, OverflowError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _remove_dead_folders(place: Path) -> None:
