@@ -105,7 +105,7 @@ def test_a_search_says_what_is_not_indexed_yet(tmp_path: Path, monkeypatch: pyte
     path.write_bytes(b"".join(encode_fact(fact, "then") for fact in FACTS))
     recall = Originals(fold([]), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
     assert recall.find("needle", "project").note == ""
-    monkeypatch.setattr(filling.IndexFiller, "unread_bytes", lambda *_: 2_500_000)
+    monkeypatch.setattr(filling.IndexFiller, "update", lambda *_: 2_500_000)
     told = "2.5 MB of transcripts are not indexed yet: search again later"
     assert recall.find("needle", "project").note == recall.find("zebra", "project").note == told
 

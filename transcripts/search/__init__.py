@@ -8,17 +8,14 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .filling import *
     from .hits import *
-    from .index_file import *
     from .originals import *
     from .ranking import *
-    from .words import *
 
 __getattr__ = lazy_door(
     __name__,
     {
-        "filling": "IndexThread update_index",
+        "filling": "IndexThread record_path recorded_sids update_index",
         "hits": "Hit ProjectSearch SearchHits make_hits short_sid",
-        "index_file": "record_path recorded_sids",
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "ranking": "Found search_facts search_records",
     },

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,20 +18,32 @@ from typing import TYPE_CHECKING
 from ..codec import BadLine, decode_line
 from ..errors import StoreError
 from ..facts import Fact, Opened, Reply, Result, Rewound, User
+from ..listing import ProjectRecords
 from ..load import MAX_LINE_BYTES
 from ..render_text import indexed_text
+from ..session_lock import RECORDS_FOLDER
 from ..storage.disk import opened_unread
 from ..stored_outputs import OUTPUTS_FOLDER
-from .index_file import LOCK_POLL_S, IndexUnavailable, open_database, record_path, recorded_sids
+from .index_file import LOCK_POLL_S, IndexUnavailable, open_database
 from .words import USER_TERM, document_terms
 
 if TYPE_CHECKING:
     import sqlite3
 
 MAX_TEXT_CHARS = 1_000_000  # of a fact; later text is not found
-MIN_MERGED_PAGES = 64  # of the words table; a smaller one is not merged
 MIN_STALE_FACTS = 1_000  # of removed transcripts; with fewer the index is not rebuilt
+FILE_BITS = 20  # of the id of a fact, for its number in the file
 _READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound", b"opened"))
+
+
+def recorded_sids(home: Path) -> tuple[str, ...]:
+    """Return the ids of the project's sessions, most recently written first. Raises StoreError."""
+    return tuple(path.stem for path in ProjectRecords(home).paths())
+
+
+def record_path(home: Path, sid: str) -> Path:
+    """Return the transcript of a session of the project."""
+    return home / RECORDS_FOLDER / f"{sid}.jsonl"
 
 
 class IndexFiller:
@@ -45,135 +57,99 @@ class IndexFiller:
         self._db = database
         self._outputs = outputs or home / OUTPUTS_FOLDER
 
-    def update(self, sids: Sequence[str], until: float) -> Sequence[str]:
-        """Index what was appended to these sessions until a monotonic time; return those that are left.
+    def update(self, sids: Iterable[str], seconds: float) -> int:
+        """Index what was appended to these sessions, for so long at most; return the bytes that are left.
 
         All of it is one transaction: one for each session would take longer than reading a short one.
         """
-        sizes = self._sizes()
+        known = dict(self._db.execute("SELECT sid, size FROM files"))
+        sizes = dict[str, int]()
+        folder = os.fspath(self._home / RECORDS_FOLDER)
+        for sid in sids:
+            with suppress(OSError):  # one that was removed
+                sizes[sid] = os.lstat(f"{folder}/{sid}.jsonl").st_size
+        until = time.monotonic() + seconds
+        left = 0
         with self._db:
             self._db.execute("BEGIN")
-            for place, sid in enumerate(sids):
-                path = record_path(self._home, sid)
-                with suppress(OSError):  # one that was removed, or is another user's
-                    if sizes.get(sid) == path.lstat().st_size:
-                        continue
-                    if time.monotonic() > until or not self._update_one(sid, path, until):
-                        return sids[place:]
-        return ()
+            for sid, size in sizes.items():
+                if size != known.get(sid) and time.monotonic() > until:
+                    left += max(0, size - known.get(sid, 0))
+                elif size != known.get(sid):
+                    with suppress(OSError):  # another user's
+                        left += self._update_one(sid, until)
+        return left
 
     def add_facts(self, sid: str, facts: Iterable[Fact]) -> None:
-        """Index facts in memory, of a session without a transcript."""
-        made = self._db.execute("INSERT INTO files (sid) VALUES (?)", (sid,))
+        """Index facts in memory, of a session without a transcript: their `seq` stands for their offset."""
+        file = self._db.execute("INSERT INTO files (sid) VALUES (?)", (sid,)).lastrowid or 0
+        number = opened = 0
         for fact in facts:
-            self._add_fact(fact, 0, made.lastrowid or 0)
-
-    def unread_bytes(self, sids: Sequence[str]) -> int:
-        """Return the size of what was appended to these sessions and is not indexed."""
-        sizes = self._sizes() if sids else {}
-        unread = 0
-        for sid in sids:
-            with suppress(OSError):
-                unread += max(0, record_path(self._home, sid).lstat().st_size - sizes.get(sid, 0))
-        return unread
+            opened = fact.seq if isinstance(fact, Opened) else opened
+            number += self._add(fact, fact.seq, file << FILE_BITS | number, opened)
+        self._db.execute("UPDATE files SET facts = ?", (number,))
 
     def forget_all_but(self, sids: Collection[str]) -> bool:
         """Drop all other sessions; return True if so much is stale that the index must be rebuilt."""
         wanted = frozenset(sids)
-        for file, sid in self._db.execute("SELECT id, sid FROM files").fetchall():
+        for (sid,) in self._db.execute("SELECT sid FROM files WHERE sid IS NOT NULL").fetchall():
             if sid not in wanted:
-                self._drop(file)
-        (held,) = self._db.execute("SELECT count(*) FROM words_docsize").fetchone()
-        (known,) = self._db.execute("SELECT count(*) FROM facts").fetchone()
-        is_stale = bool(held - known > max(MIN_STALE_FACTS, 0.3 * known))
+                self._drop(sid)
+        query = "SELECT total(facts), total(facts * (sid IS NULL)) FROM files"
+        every, stale = self._db.execute(query).fetchone()
+        is_stale = bool(stale > max(MIN_STALE_FACTS, every / 4))
         if is_stale:
             self._db.execute("PRAGMA user_version = 0")
         return is_stale
 
-    def merge(self, until: float) -> bool:
-        """Merge the segments of the index, so that each word is in one place; return whether it is done."""
-        parts = "SELECT count(*) AS pages FROM words_idx GROUP BY segid"
-        most, pages = self._db.execute(f"SELECT max(pages), total(pages) FROM ({parts})").fetchone()
-        while pages > MIN_MERGED_PAGES and most < 0.75 * pages:
-            before = self._db.total_changes
-            self._db.execute("INSERT INTO words (words, rank) VALUES ('merge', -500)")
-            if self._db.total_changes - before < 2:
-                break  # FTS5's sign that nothing is left to merge
-            if time.monotonic() > until:
-                return False
-        return True
-
-    def _sizes(self) -> dict[str, int]:
-        """Return the number of bytes of each transcript that are indexed."""
-        return dict(self._db.execute("SELECT sid, size FROM files"))
-
-    def _update_one(self, sid: str, path: Path, until: float) -> bool:
-        """Index the rest of one transcript; return whether that is done."""
-        with opened_unread(path) as fd, os.fdopen(os.dup(fd), "rb") as file:
-            id, end = self._known(sid, fd)
+    def _update_one(self, sid: str, until: float) -> int:
+        """Index the rest of one transcript; return the bytes that are left of it."""
+        with opened_unread(record_path(self._home, sid)) as fd, os.fdopen(os.dup(fd), "rb") as file:
+            query = "SELECT id, size, mark, facts, opened FROM files WHERE sid = ?"
+            row = self._db.execute(query, (sid,)).fetchone()
+            if row and os.pread(fd, len(row[2]), row[1] - len(row[2])) != row[2]:
+                self._drop(sid)  # another file was indexed before
+                row = None
+            if not row:
+                self._db.execute("INSERT INTO files (sid) VALUES (?)", (sid,))
+                row = self._db.execute(query, (sid,)).fetchone()
+            id, end, _, number, opened = row
             file.seek(end)
-            is_done = False
-            while not is_done and time.monotonic() <= until:
-                line = file.readline(MAX_LINE_BYTES)
-                is_done = not line.endswith(b"\n")  # the end, or an incomplete line
-                if not is_done:
-                    self._add(line, end, id)
-                    end += len(line)
+            while time.monotonic() <= until and (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n"):
+                if any(kind in line[:300] for kind in _READ_KINDS):
+                    with suppress(BadLine):
+                        fact, _ = decode_line(line)
+                        opened = end if isinstance(fact, Opened) else opened
+                        number += self._add(fact, end, id << FILE_BITS | number, opened)
+                end += len(line)
             mark = os.pread(fd, 32, max(0, end - 32))  # includes a checksum
-            self._db.execute("UPDATE files SET size = ?, mark = ? WHERE id = ?", (end, mark, id))
-            return is_done
+            query = "UPDATE files SET size = ?, mark = ?, facts = ?, opened = ? WHERE id = ?"
+            self._db.execute(query, (end, mark, number, opened, id))
+            return os.fstat(fd).st_size - end if time.monotonic() > until else 0
 
-    def _known(self, sid: str, fd: int) -> tuple[int, int]:
-        """Return the id of a transcript and its indexed size: 0 if another file was indexed before."""
-        row = self._db.execute("SELECT id, size, mark FROM files WHERE sid = ?", (sid,)).fetchone()
-        if row is not None:
-            id, size, mark = row
-            if os.pread(fd, len(mark), size - len(mark)) == mark:
-                return id, size
-            self._drop(id)
-        made = self._db.execute("INSERT INTO files (sid, size, mark) VALUES (?, 0, x'')", (sid,))
-        return made.lastrowid or 0, 0
+    def _drop(self, sid: str) -> None:
+        """Forget a transcript. Its facts stay until the index is rebuilt, but are not found."""
+        self._db.execute("UPDATE files SET sid = NULL WHERE sid = ?", (sid,))
 
-    def _drop(self, file: int) -> None:
-        """Forget a transcript. Its words stay until the index is rebuilt, but lead nowhere."""
-        for table in ("facts", "rewound", "opened"):
-            self._db.execute(f"DELETE FROM {table} WHERE file = ?", (file,))
-        self._db.execute("DELETE FROM files WHERE id = ?", (file,))
-
-    def _add(self, line: bytes, at: int, file: int) -> None:
-        """Index the line at offset `at` of a transcript."""
-        if not any(kind in line[:300] for kind in _READ_KINDS):
-            return
-        try:
-            fact, _ = decode_line(line)
-        except BadLine:
-            return
-        self._add_fact(fact, at, file)
-
-    def _add_fact(self, fact: Fact, at: int, file: int) -> None:
+    def _add(self, fact: Fact, at: int, id: int, opened: int) -> bool:
+        """Index a fact at an offset of its transcript under an id; return whether it was added."""
         if isinstance(fact, Rewound) and 0 < fact.to < fact.seq:
-            self._db.execute("INSERT INTO rewound VALUES (?, ?, ?)", (file, fact.to, fact.seq))
-        if isinstance(fact, Opened):
-            self._db.execute("INSERT INTO opened VALUES (?, ?, ?)", (file, fact.seq, at))
-        terms = self._terms(fact)
+            query = "UPDATE facts SET rewound = 1 WHERE id BETWEEN ? AND ? AND seq BETWEEN ? AND ?"
+            self._db.execute(query, (id >> FILE_BITS << FILE_BITS, id, fact.to, fact.seq))
+        is_last = (id + 1) % (1 << FILE_BITS) == 0  # no session is so long
+        if is_last or not isinstance(fact, User | Reply | Result):
+            return False
+        terms = document_terms(indexed_text(fact, self._outputs)[:MAX_TEXT_CHARS])
         if not terms and not isinstance(fact, Reply):  # a reply names the calls of results
-            return
-        words = " ".join([term if times == 1 else f"{term} {term}" for term, times in terms.items()])
-        id = self._db.execute("INSERT INTO words (text) VALUES (?)", (words,)).lastrowid or 0
-        self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (id, file, fact.seq, at))
-        query = "UPDATE files SET lowest = coalesce(lowest, ?), highest = ? WHERE id = ?"
-        self._db.execute(query, (id, id, file))
-
-    def _terms(self, fact: Fact) -> dict[str, int]:
-        """Return the terms of a fact: of its text and, unless a tool wrote it, of the day and month."""
-        text = indexed_text(fact, self._outputs)[:MAX_TEXT_CHARS]
-        if not text.strip():
-            return {}
-        terms = document_terms(text)
-        if not isinstance(fact, Result):
-            day = time.strftime("%Y%m%d %B", time.gmtime(fact.ts)).lower()
-            terms |= dict.fromkeys([*day.split(), *[USER_TERM] * isinstance(fact, User)], 1)
-        return terms
+            return False
+        words = [term if times == 1 else f"{term} {term}" for term, times in terms.items()]
+        if words and not isinstance(fact, Result):
+            words.append(time.strftime("%Y%m%d %B", time.gmtime(fact.ts)))
+        if words and isinstance(fact, User):
+            words.append(USER_TERM)
+        self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (id, " ".join(words)))
+        self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?, 0)", (id, fact.seq, at, opened))
+        return True
 
 
 def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
@@ -183,16 +159,10 @@ def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
     """
     with suppress(IndexUnavailable, StoreError):
         sids = recorded_sids(home)
-        left: Sequence[str] = sids
         while not is_over():
             with open_database(home) as database:
-                until = time.monotonic() + 0.2
                 filler = IndexFiller(home, database)
-                if filler.forget_all_but(sids):
-                    left = sids
-                    continue
-                left = filler.update(left, until)
-                if not left and filler.merge(until):
+                if not filler.forget_all_but(sids) and not filler.update(sids, 0.2):
                     return True
             time.sleep(2 * LOCK_POLL_S)  # so that a search that waits gets the lock
         return True

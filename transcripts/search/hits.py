@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -16,19 +15,17 @@ from msgspec.structs import asdict, replace
 from ..data_tags import ADDED_TAGS
 from ..facts import Result
 from ..listing import ProjectRecords
-from ..messages import ToolUseBlock
 from ..render_text import format_age
 from ..storage.disk import read_regular
 from ..wording import shorten
 from .index_file import INDEX_WAIT_S
 from .ranking import Found, search_records
 
-MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
+MAX_LINE_CHARS = 160  # of a line of an excerpt
 MAX_CALL_CHARS = 120
 MAX_MASKED_CHARS = 10_000  # before and after a match: more than a private key has
 MAX_TITLE_CHARS = 50
 MIN_MATCH_CHARS = 30  # of a line, shown from the match on
-MIN_KIND_CHARS = 20  # of a label that is cut
 INDENT = "    "  # of the lines below the first line of a hit
 WEAK_SHARE = 1 / 3  # of the query: a fact that contains less is a weak match
 
@@ -62,23 +59,23 @@ class Hit(Struct, frozen=True):
 
     def lines(self, now: float, columns: int = 0) -> list[str]:
         """Return the hit as lines of text, each cut to `columns` columns unless that is 0."""
+        width = columns or 10_000
         sid, slash, place = self.id.rpartition("/")
         place = f"{short_sid(sid)}{slash}{place}  {format_age(self.ts, now)}  "
         state = ", weak match" if self.weak else ""
         state += ", rewound" if self.rewound else ""
         state += f", from character {self.offset:,}" if self.offset else ""
         state += {True: ", file changed since", False: ", file unchanged", None: ""}[self.changed]
+        head = f"{place}{_middle_cut(self.kind, max(20, width - len(place) - len(state)))}{state}"
         title = f'in "{shorten(self.title, MAX_TITLE_CHARS)}"' if self.title else ""
-        if not columns:
-            return [
-                "  ".join(filter(None, (f"{place}{self.kind}{state}", title))),
-                *map(_indented, self.excerpt),
-            ]
-        kind = _cut_call(self.kind, max(MIN_KIND_CHARS, columns - len(place) - len(state)))
-        room = columns - len(INDENT)
-        first = [_cut_around(line, self.match, room) for line in self.excerpt[:1]]
-        below = (shorten(line, room) for line in (title, *first, *self.excerpt[1:]) if line)
-        return [f"{place}{kind}{state}", *map(_indented, below)]
+        room = width - len(INDENT)
+        below = [_cut_around(line, self.match, room) for line in self.excerpt[:1]]
+        below += (shorten(line, room) for line in self.excerpt[1:])
+        if title and not columns:
+            head = f"{head}  {title}"
+        elif title:
+            below.insert(0, shorten(title, room))
+        return [head, *(f"{INDENT}{line}" for line in below)]
 
     def to_json(self, now: float) -> dict[str, Any]:
         """Return the hit as plain data; `age_s` in seconds."""
@@ -101,9 +98,8 @@ class SearchHits(Struct, frozen=True):
         lines = list[str]()
         named = set[str]()
         for hit in self.hits:
-            shown = replace(hit, title="") if hit.session in named else hit
+            lines += (replace(hit, title="") if hit.session in named else hit).lines(now, columns)
             named.add(hit.session)
-            lines += shown.lines(now, columns)
         return lines
 
 
@@ -129,7 +125,7 @@ class ProjectSearch(Struct, frozen=True):
         records = ProjectRecords(self.home)
         titles = {sid: self.mask(records.title_of(sid)) for sid in {hit.session for hit in hits} - {here}}
         titled = (replace(hit, title=titles.get(hit.session, "")) for hit in hits)
-        return SearchHits(tuple(titled), result.note(), is_vague=result.is_vague)
+        return SearchHits(tuple(titled), result.note, is_vague=result.is_vague)
 
 
 def short_sid(sid: str) -> str:
@@ -165,31 +161,15 @@ def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hi
 
 
 def _kind(one: Found) -> str:
+    """Return the speaker of a fact; of a result its call: its name and its first string argument."""
     if one.call is None:
         return one.fact.speaker
-    failed = "error of" if isinstance(one.fact, Result) and one.fact.error else "result of"
-    return f"{failed} {_call_label(one.call, one.folder)}"
-
-
-def _call_label(call: ToolUseBlock, folder: str) -> str:
-    """Return a short label of a call: its name and its first string argument, relative to the directory."""
-    texts = (value for value in call.input.values() if isinstance(value, str) and value.strip())
+    texts = (value for value in one.call.input.values() if isinstance(value, str) and value.strip())
     text = next(texts, "")[:320]
-    if folder:
-        text = text.replace(f"{folder}/", "")
-    return f"{call.name} {shorten(' '.join(text.split()), MAX_CALL_CHARS)}".strip()
-
-
-def _cut_call(kind: str, most: int) -> str:
-    """Return a label cut to length, keeping the end of the path of a call."""
-    words, _, path = kind.rpartition(" ")
-    if len(kind) <= most or "/" not in path or len(words) + 12 > most:
-        return shorten(kind, most)
-    return f"{words} …{path[len(words) + 2 - most :]}"
-
-
-def _indented(line: str) -> str:
-    return f"{INDENT}{line}"
+    if one.folder:
+        text = text.replace(f"{one.folder}/", "")
+    failed = "error of" if isinstance(one.fact, Result) and one.fact.error else "result of"
+    return f"{failed} {one.call.name} {shorten(' '.join(text.split()), MAX_CALL_CHARS)}".strip()
 
 
 def _masked_around(text: str, start: int, mask: Callable[[str], str]) -> tuple[str, int]:
@@ -203,12 +183,11 @@ def _masked_around(text: str, start: int, mask: Callable[[str], str]) -> tuple[s
     masked = mask(around)
     if masked == around:
         return around, at
-    piece = around[at : at + MIN_MATCH_CHARS // 2]
-    places = [match.start() for match in re.finditer(re.escape(piece), masked)]
-    if not places:  # the match is in a secret
+    place = masked.find(around[at : at + MIN_MATCH_CHARS // 2])
+    if place < 0:  # the match is in a secret
         same = enumerate(zip(around, masked, strict=False))
-        return masked, next((at for at, (ours, theirs) in same if ours != theirs), 0)
-    return masked, places[min(around.count(piece, 0, at), len(places) - 1)]
+        place = next((at for at, (ours, theirs) in same if ours != theirs), 0)
+    return masked, place
 
 
 def _excerpt(text: str, start: int) -> tuple[int, list[str]]:
@@ -217,13 +196,18 @@ def _excerpt(text: str, start: int) -> tuple[int, list[str]]:
     The number is the offset of the match in the first line.
     """
     begin = text.rfind("\n", 0, start) + 1
-    if start - begin > MAX_EXCERPT_LINE_CHARS // 2:
+    if start - begin > MAX_LINE_CHARS // 2:
         begin = text.find(" ", start - 50, start - 30) + 1 or start - 40
     before = " ".join(text[begin:start].split())
-    lines = (" ".join(line.split()) for line in text[begin : begin + 20 * MAX_EXCERPT_LINE_CHARS].split("\n"))
+    lines = (" ".join(line.split()) for line in text[begin : begin + 20 * MAX_LINE_CHARS].split("\n"))
     shown = (line for line in lines if any(map(str.isalpha, line)) and line.strip("</>") not in ADDED_TAGS)
     different = dict.fromkeys(shown)  # a reply may repeat what was thought before it
-    return len(before), [shorten(line, MAX_EXCERPT_LINE_CHARS) for line in islice(different, 2)]
+    return len(before), [shorten(line, MAX_LINE_CHARS) for line in islice(different, 2)]
+
+
+def _middle_cut(text: str, most: int) -> str:
+    """Return a text without its middle if it is long: a call may end with a path whose end tells most."""
+    return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-((most + 1) // 2) :]}"
 
 
 def _cut_around(line: str, match: int, most: int) -> str:

@@ -77,7 +77,7 @@ class Originals(Struct, frozen=True):
         if not is_recorded:  # before the first prompt, or after the transcript was removed
             own = search.search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
             hits = search.make_hits(own.found, self.sid, self.project)
-            found = search.SearchHits(tuple(hits), own.note(), is_vague=own.is_vague)
+            found = search.SearchHits(tuple(hits), own.note, is_vague=own.is_vague)
         if home is not None and (is_recorded or scope == "project"):
             every = search.recorded_sids(home) if scope == "project" else (self.sid,)
             sids = sorted(every, key=lambda sid: sid != self.sid)  # this session comes before its copies
