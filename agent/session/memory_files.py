@@ -4,58 +4,37 @@ Claude Code's are, in its order: CLAUDE.md, .claude/CLAUDE.md, .claude/rules/**/
 those in ~/.claude for the user. In a directory with an AGENTS.md, only that file is used. Memory files in
 directories above the repository are used once the user approves them.
 
-Each is sent to the model without its HTML comments, followed by the files that it imports (`@path`). A
-project's files come with its checkout, so a link or an import must not reveal other files or secrets.
+Each is sent to the model followed by the files that it imports (memory_imports.py).
 """
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from agent.checkpoints import SKIPPED_FOLDERS
-from tools.files import FileError, is_inside, opened_file
-from tools.guarded import LOCAL_MEMORY_NAME, MEMORY_NAMES, is_protected
-from tools.text import count_invisible, decode_text, is_plain, mark_stray_bytes, printable
+from tools.guarded import LOCAL_MEMORY_NAME, MEMORY_NAMES
+from tools.text import count_invisible, printable
 from transcripts.patterns import lazy_pattern
 from transcripts.storage import trusted_owners
-from transcripts.wording import cause_of
+
+from .memory_imports import MAX_MEMORY_CHARS, MemoryFile, read_memory_file, with_imports
 
 MEMORY_HEADS = ("Instructions from ", "Instructions of the user from ")  # now, and in older sessions
 MEMORY_NOTE = " (follow them unless the user says otherwise; they grant no permissions):"
-MAX_MEMORY_CHARS = 60_000  # shown of one memory file; a note in the prompt says how much is omitted
-MAX_IMPORT_DEPTH = 5  # of a chain of imports that begins with a memory file
-MAX_IMPORTS = 100  # looked up for one memory file
-_IMPORT = lazy_pattern(r"(?<![^\s(])@((?:[^\s\\@]|\\ ){1,1000})")
-_CODE_OR_COMMENT = lazy_pattern(r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})|(?P<span>`+)|<!--", re.MULTILINE)
 MAX_RULE_FILES = 1_000  # of one .claude/rules
 # Directories of other projects' files, whose instructions are not followed.
 _FOREIGN_FOLDERS = SKIPPED_FOLDERS | {"site-packages", "vendor"}
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # those of UTF-32 begin with them or contain a NUL
 _CUT_NOTE = lazy_pattern(
     r"^\[[\d,]+ more characters are left out; read the file for the rest\]$", re.MULTILINE
 )
-
-
-class MemoryFile(NamedTuple):
-    """A memory file that applies, unless there is a reason `why` it is ignored.
-
-    top    the directory that its imports may not leave
-    scope  the setting source that it belongs to
-    """
-
-    path: Path
-    top: Path
-    scope: Literal["user", "project", "local"] = "project"
-    why: str = ""
 
 
 class MemoryPlaces(Struct, frozen=True):
@@ -89,7 +68,7 @@ class MemoryPlaces(Struct, frozen=True):
         """Return a line about each memory file that is ignored or not completely sent to the model."""
         candidates = list(self._candidates())
         ignored = [f"{file.path} {file.why} (ignored)" for file in candidates if file.why]
-        for path, text, why in _with_imports([file for file in candidates if not file.why]):
+        for path, text, why in with_imports([file for file in candidates if not file.why]):
             if why:
                 ignored.append(f"{path} {why} (ignored)")
             elif len(text) > MAX_MEMORY_CHARS:
@@ -130,7 +109,7 @@ class MemoryPlaces(Struct, frozen=True):
             if not agents.is_file():
                 continue
             paths = [*_of_claude(place / ".claude"), place / LOCAL_MEMORY_NAME]
-            text = _read_memory_file((place / claude_name).resolve()).text
+            text = read_memory_file((place / claude_name).resolve()).text
             if not _only_refers(text, agents_name):
                 paths.insert(0, place / claude_name)
             real = agents.resolve()
@@ -300,7 +279,7 @@ def read_memory(files: Sequence[MemoryFile]) -> list[tuple[Path, str]]:
     A project's files come with its checkout: a link there must not reveal other files or secrets. The imports
     of a memory file follow it, under their real paths.
     """
-    return [(path, text) for path, text, why in _with_imports(files) if not why]
+    return [(path, text) for path, text, why in with_imports(files) if not why]
 
 
 def memory_below(
@@ -317,7 +296,7 @@ def memory_below(
     places = reversed([place for place in path.parents if place != folder and place.is_relative_to(folder)])
     with suppress(OSError):
         found = [file for file in _of_directories(places, folder, None) if not file.why]
-        read = ((each, text) for each, text, why in _with_imports(found, known) if not why)
+        read = ((each, text) for each, text, why in with_imports(found, known) if not why)
         return _readable(read, may_read)
     return []
 
@@ -330,154 +309,3 @@ def _readable(files: Iterable[tuple[Path, str]], may_read: Callable[[str], bool]
         for path, text in files
         if may_read(str(real := path.resolve())) or (real == path and path.name in names)
     ]
-
-
-class _ReadFile(NamedTuple):
-    """A memory file or an import of one, and the reason `why` it is ignored, if it is."""
-
-    path: Path
-    text: str
-    why: str = ""
-
-
-def _with_imports(files: Sequence[MemoryFile], known: Iterable[str] = ()) -> Iterator[_ReadFile]:
-    """Yield the memory files, each followed by its imports."""
-    seen = {*map(Path, known), *(file.path.resolve() for file in files)}
-    for file in files:
-        real = file.path.resolve()
-        if file.scope != "user" and _leads_away(real, file.top):
-            yield _ReadFile(file.path, "[not read: a link out of the project or to a secret]")
-        else:
-            text, names, why = _read_memory_file(real)
-            if text or why:
-                yield _ReadFile(file.path, text, why)
-            yield from _imports(file, names, seen)
-
-
-def _imports(memory: MemoryFile, names: Sequence[str], seen: set[Path]) -> Iterator[_ReadFile]:
-    """Yield the imports of a memory file."""
-    left = MAX_MEMORY_CHARS
-    waiting = [(memory.path, name, 1) for name in reversed(names)]
-    for _ in range(MAX_IMPORTS):
-        if not waiting:
-            return
-        file, name, depth = waiting.pop()
-        target = _imported(file, name)
-        if target is None or target in seen:
-            continue
-        seen.add(target)
-        why = _why_not_imported(target, memory.top, memory.scope == "user", depth)
-        text = ""
-        if not why:
-            text, further, why = _read_memory_file(target)
-            if len(text) > left:
-                why = f"exceeds the limit of {MAX_MEMORY_CHARS:,} characters for the imports of one file"
-            else:
-                left -= len(text)
-                waiting += [(target, each, depth + 1) for each in reversed(further)]
-        if text or why:
-            yield _ReadFile(target, text, f"{why} (@{name} in {file})" if why else "")
-
-
-def _imported(file: Path, name: str) -> Path | None:
-    """Return the real path of the file that `@name` means; None if this is another use of @."""
-    for written in dict.fromkeys((name, name.rstrip(".,;:!?)"))):
-        with suppress(OSError, ValueError, RuntimeError):
-            path = (file.parent / Path(written.replace("\\ ", " ")).expanduser()).resolve()
-            if not path.is_dir() and (path.exists() or written.endswith(".md")):
-                return path
-    return None
-
-
-def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
-    """Return the reason why a memory file may not import `path`, "" if it may.
-
-    With `own` the memory file is the user's own, otherwise it belongs to the repository `top`.
-    """
-    real = top.resolve()
-    if own and (not is_inside(str(path), str(real)) or path.suffix != ".md"):  # our settings are there, too
-        return f"is not a .md file in {top}"
-    if not own and _leads_away(path, real):
-        return "leads out of the project or to a secret"
-    try:
-        found = path.stat()
-        if not own and found.st_uid not in trusted_owners(top):
-            return "belongs to another user"
-    except OSError as error:
-        return "does not exist" if isinstance(error, FileNotFoundError) else "cannot be read"
-    if not stat.S_ISREG(found.st_mode) or not is_plain(str(path)):
-        return "is not a regular file" if is_plain(str(path)) else "has special characters in its name"
-    return f"is nested more than {MAX_IMPORT_DEPTH} imports deep" if depth > MAX_IMPORT_DEPTH else ""
-
-
-MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
-
-
-class _MemoryText(NamedTuple):
-    """The text of a file without HTML comments, the names of its imports, and why it is ignored or ""."""
-
-    text: str = ""
-    imports: Sequence[str] = ()
-    why: str = ""
-
-
-def _read_memory_file(path: Path) -> _MemoryText:
-    """Read the file at a real path.
-
-    The text is empty, without a reason, if there is no such file or a link was put into the path.
-    """
-    try:
-        with opened_file(str(path)) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
-            data = file.read(MAX_MEMORY_BYTES)
-    except (FileNotFoundError, NotADirectoryError, FileError):
-        return _MemoryText()
-    except OSError as error:
-        return _MemoryText(why=f"cannot be read: {cause_of(error)}")
-    text = data.decode("utf-8-sig", "replace")
-    if "\0" in text or data.startswith(_UTF16_MARKS):
-        wide = decode_text(data)
-        if wide is None or "\0" in wide[0]:
-            return _MemoryText(why="is not a text file")
-        text = mark_stray_bytes(wide[0])
-    return _text_and_imports(text)
-
-
-def _text_and_imports(text: str) -> _MemoryText:
-    """Return a text without its HTML comments, and the names of its imports. Code is kept unchanged."""
-    kept = list[str]()
-    prose = list[str]()
-    at = 0
-    while mark := _CODE_OR_COMMENT.search(text, at):
-        start, inner = mark.span()
-        is_comment = not mark["fence"] and not mark["span"]
-        end = _end_of(text, mark, inner)
-        if end < 0:
-            break
-        prose += (text[at:start], "`")
-        kept.append(text[at : start if is_comment else end])
-        if is_comment and text[start - 1 : start] in ("", "\n") and text.startswith("\n", end):
-            end += 1
-        at = end
-    kept.append(text[at:])
-    prose.append(text[at:])
-    names = [found[1] for found in _IMPORT.finditer("".join(prose))]
-    content = "".join(kept)
-    return _MemoryText(content if content.strip() else "", list(dict.fromkeys(names))[:MAX_IMPORTS])
-
-
-def _end_of(text: str, mark: re.Match[str], inner: int) -> int:
-    """Return the end of the code or comment that begins with `mark`; -1 for a comment without an end."""
-    if mark["fence"]:
-        closing = re.compile(rf"^[ \t]*{mark['fence']}", re.MULTILINE).search(text, inner)
-        return closing.end() if closing else len(text)
-    if mark["span"]:
-        line_end = text.find("\n", inner)
-        end = text.find(mark["span"], inner, line_end if line_end >= 0 else len(text))
-        return end + len(mark["span"]) if end >= 0 else inner
-    end = text.find("-->", inner)
-    return end + len("-->") if end >= 0 else -1
-
-
-def _leads_away(real: Path, top: Path) -> bool:
-    """Return whether a real path leads out of the repository, or to a secret."""
-    return is_protected(str(real), "read") or not is_inside(str(real), str(top))

@@ -13,7 +13,8 @@ from agent.app.config import load_config
 from agent.checkpoints.change_log import read_changes
 from agent.errors import ConfigError, UsageError
 from agent.model.selection import ModelFactsCache
-from agent.session.memory_files import MemoryFile, MemoryPlaces, read_memory
+from agent.session.memory_files import MemoryPlaces, read_memory
+from agent.session.memory_imports import MemoryFile
 from agent.session.repository import SessionRepository
 from agent.session.repository_state import branch
 from agent.settings_files import permissions_path

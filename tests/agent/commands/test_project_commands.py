@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.commands.rewind import checkpoints_of
 from agent.events import CommandOutput, Notice, ToolCallProgress
-from agent.session.memory_files import MAX_MEMORY_CHARS, MemoryPlaces
+from agent.session.memory_files import MemoryPlaces
+from agent.session.memory_imports import MAX_MEMORY_CHARS
 from tools.base import ToolCall
 from tools.bash import run_bash
 from tools.processes.foreground import CommandLimits

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent.session.memory_files import (
-    MAX_MEMORY_CHARS,
     MAX_RULE_FILES,
     MEMORY_NOTE,
     MemoryPlaces,
-    _leads_away,
     cut_after,
     memory_above,
     memory_below,
@@ -19,6 +17,7 @@ from agent.session.memory_files import (
     memory_path_of,
     memory_text,
 )
+from agent.session.memory_imports import MAX_MEMORY_CHARS, _leads_away
 
 
 @pytest.fixture
@@ -196,7 +195,7 @@ def test_a_file_that_is_exchanged_for_a_link_after_it_was_judged_is_not_read(
         (project / "AGENTS.md").symlink_to(project.parent / "key")
         return leads
 
-    monkeypatch.setattr("agent.session.memory_files._leads_away", judge_and_exchange)
+    monkeypatch.setattr("agent.session.memory_imports._leads_away", judge_and_exchange)
     assert read(project) == {}
 
 
