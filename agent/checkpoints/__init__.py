@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .file_restore import *
     from .git_restore import *
     from .git_state import *
-    from .project_scanner import *
+    from .listings import *
     from .recorder import *
     from .rewind import *
     from .snapshot import *
@@ -24,9 +24,9 @@ __getattr__ = lazy_door(
         "file_restore": "Action RestoreStep",
         "git_restore": "RefStep",
         "git_state": "GitRunner",
+        "listings": "SKIPPED_FOLDERS",
         "recorder": "Checkpoints",
         "rewind": "RewindPlan plan_rewind restore_rewind",
-        "project_scanner": "SKIPPED_FOLDERS",
         "snapshot": "THEIRS UNSEEN shown_paths",
     },
 )

@@ -148,7 +148,7 @@ MAX_COMPARED_FILE_BYTES = 4 << 20
 
 def _read_now(checkpoints: Checkpoints, path: str) -> tuple[str, bytes | None]:
     """Return (kind, contents) of a path now, the target of a link; None for contents that are too large."""
-    state = checkpoints.scanner.state(path, max_bytes=-1)  # stores nothing
+    state = checkpoints.scanner.paths.state(path, max_bytes=-1)  # stores nothing
     if state.kind != "file":
         return state.kind, None if state.kind == "other" else os.fsencode(state.value)
     try:

@@ -141,8 +141,8 @@ def _written_in_place(checkpoints: Checkpoints, made: Iterable[RestoreStep]) -> 
         with suppress(OSError):
             if path.lstat().st_nlink == 1 or checkpoints.scanner.store.held.holds(path):
                 continue
-            now = checkpoints.scanner.with_digest(step.path, checkpoints.scanner.state(step.path))
-            names = [step.path, *checkpoints.scanner.other_names(path)]
+            now = checkpoints.scanner.paths.with_digest(step.path, checkpoints.scanner.paths.state(step.path))
+            names = [step.path, *checkpoints.scanner.paths.other_names(path)]
             if now.value not in created and len({targets.get(name) for name in names}) == 1:
                 found.add(step.path)
     return found
@@ -167,15 +167,15 @@ def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
 def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> RestoreStep | None:
     """Return the step from the current state of a path to `target`; None if they do not differ."""
     store = checkpoints.scanner.store
-    now = checkpoints.scanner.state(last.path)
+    now = checkpoints.scanner.paths.state(last.path)
     if target.value in store.large:
-        now = checkpoints.scanner.with_digest(last.path, now)
-    if not checkpoints.scanner.differ(last.path, target, now):
+        now = checkpoints.scanner.paths.with_digest(last.path, now)
+    if not checkpoints.scanner.paths.differ(last.path, target, now):
         return None
     interrupted = last.after in (None, UNSEEN)
     hidden = last.after == NOTHING and _is_locked(checkpoints.root / last.path)
     changed_since = not hidden and (
-        last.after is None or checkpoints.scanner.differ(last.path, last.after, now)
+        last.after is None or checkpoints.scanner.paths.differ(last.path, last.after, now)
     )
     new = store.get(target.value) if target.kind == "file" else b""
     step = RestoreStep(

@@ -13,7 +13,6 @@ git has them: their state names the blob. git also finds those that have changed
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import os
@@ -22,36 +21,25 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
-from contextlib import suppress
-from functools import lru_cache
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tools.files import FileError, closing, is_temporary, read_at_most, safe_open
 from tools.search import FILE_CLOCK_NS, GitFailed, GitIndex, TrackedFiles
 from transcripts import without_garbage_collection
 from transcripts.wording import pluralize
 
 from .content_store import ContentStore
-from .file_attributes import read_attributes
 from .held_files import stamp_of
-from .large_contents import digest_of_file
-from .snapshot import IN_GIT, NOTHING, PathState, ProjectSnapshot, SnapshotLimits, Stamps, parents
+from .listings import Listing, list_directory
+from .path_states import PathStates, folder_state, is_blob
+from .snapshot import IN_GIT, NOTHING, PathState, ProjectSnapshot, SnapshotLimits, Stamps
 
 log = logging.getLogger(__name__)
 
-SKIPPED_FOLDERS = {
-    *(".git", ".hg", ".svn", ".jj", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox"),
-    *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", ".gradle", ".terraform"),
-    *(".transcripts", ".task_outputs", ".makeroom"),
-}
 MANY_FILES = 2_000  # from this many files on, listing the store is faster than looking up each one
-_name_of = attrgetter("name")
-MAX_ANNOUNCED_FILE_BYTES = 16 << 20  # of a file that write or edit is about to change
 
 
 class _NewFile(NamedTuple):
@@ -60,15 +48,6 @@ class _NewFile(NamedTuple):
     name: str
     path: str
     found: os.stat_result
-
-
-class _Listing(NamedTuple):
-    """The names in a directory, as long as it has this `stamp`; `files` without those that git watches."""
-
-    stamp: tuple[int, ...]
-    files: Sequence[str]
-    folders: Sequence[str]
-    skipped: Sequence[str]
 
 
 class ProjectScanner(Struct):
@@ -90,11 +69,16 @@ class ProjectScanner(Struct):
     excluded: str = ""  # a directory of our own files, whose contents are not recorded
     activity: str = "comparing the project's files"  # at present, for the user
     abandoned: bool = False
-    _listings: dict[str, _Listing] = field(default_factory=dict)
+    _listings: dict[str, Listing] = field(default_factory=dict)
     _released: set[str] = field(default_factory=set)  # once in `tracked`, so not in the listings
     _blobs: dict[str, str] = field(default_factory=dict)  # probable contents of files to be read
     _linked: dict[str, tuple[int, int]] = field(default_factory=dict)  # (device, inode)
     _without_git: bool = False  # after git has failed
+
+    @property
+    def paths(self) -> PathStates:
+        """The states of single paths."""
+        return PathStates(self.root, self.store, self.limits.max_large_file_bytes)
 
     def scan(self, reading_share: float = 1.0) -> ProjectSnapshot:
         """Return the state of the project, except directories that are never covered. Blocks on the disk.
@@ -157,16 +141,16 @@ class ProjectScanner(Struct):
                 snapshot.read += 1
                 snapshot.read_bytes += found.st_size
             else:
-                snapshot.states[name] = self.stored_state(path, found, max_bytes=-1)
+                snapshot.states[name] = self.paths.stored_state(path, found, max_bytes=-1)
                 snapshot.unread += 1
         self._blobs = {}
 
     def _is_over(self, end: float) -> bool:
         return self.abandoned or self.clock() > end
 
-    def _list_folders(self, snapshot: ProjectSnapshot, began_ns: int, end: float) -> dict[str, _Listing]:
+    def _list_folders(self, snapshot: ProjectSnapshot, began_ns: int, end: float) -> dict[str, Listing]:
         """Return the names in all directories, and add the states of these directories."""
-        listings: dict[str, _Listing] = {}
+        listings: dict[str, Listing] = {}
         waiting = [""]
         while waiting:
             if len(listings) % 256 == 255 and self._is_over(end):
@@ -182,7 +166,7 @@ class ProjectScanner(Struct):
 
     def _find_new(
         self,
-        listings: dict[str, _Listing],
+        listings: dict[str, Listing],
         snapshot: ProjectSnapshot,
         stamps: Stamps,
         began_ns: int,
@@ -292,7 +276,7 @@ class ProjectScanner(Struct):
             states[name] = PathState("file", stamp="unreadable")
         return known
 
-    def _list(self, folder: str, states: dict[str, PathState], began_ns: int) -> _Listing | None:
+    def _list(self, folder: str, states: dict[str, PathState], began_ns: int) -> Listing | None:
         """Return the names in a directory, and add its state; None if it no longer exists.
 
         The contents of a directory that cannot be listed are not recorded.
@@ -303,13 +287,13 @@ class ProjectScanner(Struct):
         except OSError:
             return None
         if folder:
-            states[folder] = _folder_state(stat.S_IMODE(found.st_mode))
+            states[folder] = folder_state(stat.S_IMODE(found.st_mode))
         stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
         known = self._listings.get(folder)
         if known is not None and known.stamp == stamp:
             return known
         settled = max(found.st_mtime_ns, found.st_ctime_ns) < began_ns - FILE_CLOCK_NS
-        return _listed(path, f"{folder}/" if folder else "", stamp if settled else ())
+        return list_directory(self.root, folder, stamp if settled else ())
 
     def _take_from_git(self, new: Sequence[_NewFile], snapshot: ProjectSnapshot) -> list[_NewFile]:
         """Have git watch new files whose contents it has, after a checkout for example; return the others."""
@@ -338,6 +322,15 @@ class ProjectScanner(Struct):
         self.tracked = kept | taken
         return others
 
+    def is_in_git(self, names: Sequence[str]) -> Mapping[str, bool]:
+        """Return for each of the files whether git tracks it as it is; True if git cannot say."""
+        try:
+            unchanged = self.index.unchanged(names) if self.index is not None and names else set()
+        except GitFailed as error:
+            log.info("git cannot list files here: %s", error)
+            unchanged = set(names)
+        return {name: name in unchanged for name in names}
+
     def with_stored_contents(self, states: Mapping[str, PathState]) -> dict[str, PathState]:
         """Return the states, with contents of blobs stored here, except those that git no longer has."""
         idents = sorted({state.blob for state in states.values() if state.blob})
@@ -364,7 +357,7 @@ class ProjectScanner(Struct):
                 with tempfile.TemporaryDirectory() as folder:
                     copy = Path(folder, "blob")
                     index.copy(ident, copy)
-                    state = self.stored_state(str(copy), copy.lstat(), self.limits.max_file_bytes)
+                    state = self.paths.stored_state(str(copy), copy.lstat(), self.limits.max_file_bytes)
                     yield ident, state.value
 
     def _noted(
@@ -378,100 +371,16 @@ class ProjectScanner(Struct):
     ) -> PathState:
         """Read a state, and note it in `stamps` if its timestamp cannot hide another change."""
         ident = self._blobs.get(name, "")
-        if ident and _is_blob(path, found.st_size, ident):
+        if ident and is_blob(path, found.st_size, ident):
             state = PathState("file", stat.S_IMODE(found.st_mode), IN_GIT + ident)
         else:
-            state = self.stored_state(path, found, self.limits.max_file_bytes, give_up)
+            state = self.paths.stored_state(
+                path, found, self.limits.max_file_bytes, lambda: self.clock() > give_up
+            )
         newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
         if newest_ns < began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
             stamps[name] = (_stamp(found), state)
         return state
-
-    def differ(self, name: str, old: PathState, new: PathState) -> bool:
-        """Return whether a path has changed. Storing its contents in the meantime is not a change."""
-        if old.stamp and new.value and old.mode == new.mode:
-            new = self.state(name, max_bytes=-1)
-        return old != (new if old.attrs else replace(new, attrs=""))
-
-    def state(self, name: str, max_bytes: int = MAX_ANNOUNCED_FILE_BYTES) -> PathState:
-        """Return the state of one path and store its contents; those above `max_bytes` in the large store.
-
-        Nothing is stored if `max_bytes` is negative.
-        """
-        path = self.root / name
-        try:
-            if any((self.root / folder).is_symlink() for folder in parents(name)):
-                return NOTHING  # files reached through a link are not part of the project
-            return self.stored_state(str(path), path.lstat(), max_bytes)
-        except (FileNotFoundError, NotADirectoryError):
-            return NOTHING
-        except OSError:
-            return PathState("other")
-
-    def is_in_git(self, names: Sequence[str]) -> Mapping[str, bool]:
-        """Return for each of the files whether git tracks it as it is; True if git cannot say."""
-        try:
-            unchanged = self.index.unchanged(names) if self.index is not None and names else set()
-        except GitFailed as error:
-            log.info("git cannot list files here: %s", error)
-            unchanged = set(names)
-        return {name: name in unchanged for name in names}
-
-    def other_names(self, path: Path) -> list[str]:
-        """Return the other names of a file in the project (hard links) that are found in time."""
-        try:
-            state = path.lstat()
-        except OSError:
-            return []
-        found: list[str] = []
-        waiting = [""]
-        end = self.clock() + 0.5  # of a write
-        while waiting and len(found) < state.st_nlink - 1 and self.clock() < end:
-            folder = waiting.pop()
-            listing = _listed(f"{self.root}/{folder}", f"{folder}/" if folder else "", ())
-            waiting += listing.folders
-            found += (name for name in listing.files if _is_link_to(self.root / name, state, path))
-        return found
-
-    def with_digest(self, name: str, state: PathState) -> PathState:
-        """Return the state of a file with the hash of its contents, although these are not stored."""
-        if state.kind != "file" or state.value:
-            return state
-        path = str(self.root / name)
-        digest = digest_of_file(path)
-        attrs = ""
-        with suppress(OSError, FileError), closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK)) as fd:
-            attrs = read_attributes(fd)
-        return PathState("file", mode=state.mode, value=digest, attrs=attrs) if digest else state
-
-    def stored_state(
-        self, path: str, found: os.stat_result, max_bytes: int, give_up: float = math.inf
-    ) -> PathState:
-        """Return the state of a path that `os.lstat` described as `found`, as `state` does.
-
-        A large file is abandoned when the clock reads `give_up`. No link is followed on the way to it.
-        """
-        mode = stat.S_IMODE(found.st_mode)
-        if stat.S_ISLNK(found.st_mode):
-            return _link_state(path)
-        if stat.S_ISDIR(found.st_mode):
-            return _folder_state(mode)
-        if not stat.S_ISREG(found.st_mode):
-            return PathState("other")
-        unstored = PathState("file", mode, stamp=stamp_of(found))
-        if max_bytes < 0 or found.st_size > max(max_bytes, self.limits.max_large_file_bytes):
-            return unstored
-        try:
-            with closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK)) as fd:
-                if found.st_size > max_bytes:
-                    digest = self.store.large.put(fd, found.st_size, lambda: self.clock() > give_up)
-                else:
-                    content = read_at_most(fd, max_bytes)
-                    digest = self.store.put(content)
-                attrs = read_attributes(fd)
-        except (OSError, FileError):
-            return unstored
-        return PathState("file", mode=mode, value=digest, attrs=attrs) if digest else unstored
 
     def _unchanged(
         self, name: str, found: os.stat_result, stored: set[str] | ContentStore
@@ -488,62 +397,5 @@ class ProjectScanner(Struct):
         return known if state.value == "" or state.blob or state.value in stored else None
 
 
-def _is_blob(path: str, size: int, ident: str) -> bool:
-    """Return whether a regular file has the contents of a blob."""
-    found = hashlib.sha1(usedforsecurity=False) if len(ident) == 40 else hashlib.sha256()
-    found.update(b"blob %d\0" % size)
-    with suppress(OSError, FileError), closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK)) as fd:
-        while piece := os.read(fd, 1 << 20):
-            found.update(piece)
-        return found.hexdigest() == ident
-    return False
-
-
-def _is_link_to(other: Path, state: os.stat_result, path: Path) -> bool:
-    try:
-        return other != path and os.path.samestat(other.lstat(), state)
-    except OSError:
-        return False
-
-
 def _stamp(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
-
-
-@lru_cache(maxsize=64)
-def _folder_state(mode: int) -> PathState:
-    return PathState("dir", mode)
-
-
-def _link_state(path: str) -> PathState:
-    """Return the state of a link. Raises FileNotFoundError."""
-    try:
-        return PathState("link", mode=0, value=os.readlink(path))  # noqa: PTH115 - paths of many files
-    except FileNotFoundError:
-        raise
-    except OSError:  # it has just been exchanged for something else, which the next scan records
-        return PathState("file", stamp="exchanged")
-
-
-def _listed(path: str, prefix: str, stamp: tuple[int, ...]) -> _Listing:
-    """List a directory; names begin with `prefix`. The contents of one that cannot be listed are skipped."""
-    try:
-        os.stat(f"{path}/.")  # raises PermissionError if only the names can be read  # noqa: PTH116
-        with os.scandir(path) as entries:
-            found = sorted(entries, key=_name_of)
-    except OSError:
-        return _Listing((), files=(), folders=(), skipped=(prefix.rstrip("/"),) if prefix else ())
-    files: list[str] = []
-    folders: list[str] = []
-    skipped: list[str] = []
-    for entry in found:
-        name = prefix + entry.name
-        if is_temporary(entry.name):  # of a call that runs alongside this one
-            continue
-        if not entry.is_dir(follow_symlinks=False):
-            files.append(name)
-        elif entry.name in SKIPPED_FOLDERS:
-            skipped.append(name)
-        else:
-            folders.append(name)
-    return _Listing(stamp, files=files, folders=folders, skipped=skipped)

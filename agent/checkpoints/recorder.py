@@ -27,8 +27,9 @@ from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder
 from .content_store import ContentStore
 from .git_keeper import RefKeeper
 from .git_state import GitRunner
+from .listings import SKIPPED_FOLDERS
 from .package_folders import own_files
-from .project_scanner import MANY_FILES, SKIPPED_FOLDERS, ProjectScanner
+from .project_scanner import MANY_FILES, ProjectScanner
 from .snapshot import (
     NOTHING,
     THEIRS,
@@ -296,12 +297,12 @@ class Checkpoints(Struct):
         if name is None:
             self.log.note_gap(f"{path} is outside the project")
             return
-        others = self.scanner.other_names(path)
+        others = self.scanner.paths.other_names(path)
         for each in (*parents(name), name, *others):
             if each in self._unfinished:
                 continue
             self.recording.announced.add(each if each in others else name)
-            state = self.scanner.state(each)
+            state = self.scanner.paths.state(each)
             if each == name or each in others or state == NOTHING:
                 if state.kind == "file" and not state.value:
                     self.scanner.store.held.hold([self.root / each])
@@ -358,7 +359,7 @@ class Checkpoints(Struct):
         """Record the files after the announced changes and the command that was begun."""
         for path in list(self._unfinished):
             change = self._unfinished.pop(path)
-            change.after = self.scanner.state(path)
+            change.after = self.scanner.paths.state(path)
             self.log.save(change)
             self.recording.announced.discard(path)
             self.recording.edited.add(path)
@@ -409,8 +410,8 @@ class Checkpoints(Struct):
         for name, old in sorted(self.scanner.with_stored_contents(changed).items()):
             new = after.at(name)
             if new == UNSEEN or new.blob or (old.value and new.stamp):  # not read by the scan
-                new = self.scanner.state(name, self.limits.max_file_bytes)
-            if old != new and self.scanner.differ(name, old, new):
+                new = self.scanner.paths.state(name, self.limits.max_file_bytes)
+            if old != new and self.scanner.paths.differ(name, old, new):
                 left = new
                 if unsure:
                     left = UNSEEN

@@ -318,7 +318,7 @@ def test_contents_that_git_has_lost_are_reported(
     assert [(each.path, each.before.restorable) for each in checkpoints.log.changes] == [("a", False)]
     assert any("too large or unreadable" in line for line in checkpoints.uncovered())
     in_session(lambda: (root / "b").write_text("two"))
-    assert checkpoints.log.changes[-1].before == checkpoints.scanner.state("b") or (
+    assert checkpoints.log.changes[-1].before == checkpoints.scanner.paths.state("b") or (
         checkpoints.log.changes[-1].before.value == ""
     )
 
@@ -336,7 +336,7 @@ def test_directories_are_listed_again_when_their_times_change(
     }
     in_session(lambda: sh(root, "rm -r a/b; ln -s /etc a/b"))
     assert {each.path for each in checkpoints.log.changes[5:]} >= {"a/b", "a/b/c/f", "a/b/new/deep/f"}
-    assert checkpoints.scanner.state("a/b") == PathState("link", value="/etc")
+    assert checkpoints.scanner.paths.state("a/b") == PathState("link", value="/etc")
 
 
 @pytest.mark.parametrize(("many", "limit"), [(2_000, ""), (0, ", for at most 60 s")])

@@ -179,7 +179,7 @@ def test_a_link_or_a_pipe_in_place_of_a_file_is_not_read(root: Path, tmp_path: P
     found = (root / "d" / "key").stat()
     (root / "d").rename(root / "away")
     (root / "d").symlink_to(tmp_path / "secret")
-    state = checkpoints.scanner.stored_state(str(root / "d" / "key"), found, 1 << 20)
+    state = checkpoints.scanner.paths.stored_state(str(root / "d" / "key"), found, 1 << 20)
     assert state.value == "" and copies(root) == []
 
 

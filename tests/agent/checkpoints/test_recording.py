@@ -435,7 +435,7 @@ def test_contents_that_were_pruned_since_the_last_scan_are_stored_again(root: Pa
 
 
 def test_a_path_that_cannot_be_looked_at_is_of_another_kind(root: Path) -> None:
-    assert scanner(root).state("x" * 300) == PathState("other")
+    assert scanner(root).paths.state("x" * 300) == PathState("other")
 
 
 def test_a_link_that_is_exchanged_while_it_is_looked_at_counts_as_not_stored(
@@ -445,7 +445,7 @@ def test_a_link_that_is_exchanged_while_it_is_looked_at_counts_as_not_stored(
     about = (root / "a").lstat()
     (root / "a").unlink()
     (root / "a").write_text("x")
-    state = checkpoints.scanner.stored_state(str(root / "a"), about, max_bytes=100)
+    state = checkpoints.scanner.paths.stored_state(str(root / "a"), about, max_bytes=100)
     assert not state.restorable and state.kind == "file"
 
 
