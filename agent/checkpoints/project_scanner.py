@@ -50,6 +50,26 @@ class _NewFile(NamedTuple):
     found: os.stat_result
 
 
+class _Scan(Struct):
+    """A scan that began at `began_ns` and takes no more states after `end`.
+
+    `stamps` will be those of the scanner, and `new` are the files that have yet to be read.
+    """
+
+    began_ns: int
+    end: float
+    snapshot: ProjectSnapshot = field(default_factory=ProjectSnapshot)
+    stamps: Stamps = field(default_factory=dict)
+    new: list[_NewFile] = field(default_factory=list)
+
+    def add(self, name: str, found: os.stat_result, state: PathState) -> None:
+        """Add a state that was read, with a stamp if its times cannot hide another change."""
+        self.snapshot.states[name] = state
+        newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
+        if newest_ns < self.began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
+            self.stamps[name] = (_stamp(found), state)
+
+
 class ProjectScanner(Struct):
     """Reads the states of the paths below `root`, a real path, and stores the contents of its files.
 
@@ -72,7 +92,6 @@ class ProjectScanner(Struct):
     _listings: dict[str, Listing] = field(default_factory=dict)
     _released: set[str] = field(default_factory=set)  # once in `tracked`, so not in the listings
     _blobs: dict[str, str] = field(default_factory=dict)  # probable contents of files to be read
-    _linked: dict[str, tuple[int, int]] = field(default_factory=dict)  # (device, inode)
     _without_git: bool = False  # after git has failed
 
     @property
@@ -85,11 +104,8 @@ class ProjectScanner(Struct):
 
         It uses `reading_share` of the time for contents.
         """
-        began_ns = int(self.wall() * 1e9)
-        end = self.clock() + self.limits.max_seconds
-        self._linked = {}
-        snapshot = ProjectSnapshot(linked=self._linked)
-        stamps: Stamps = {}
+        scan = _Scan(int(self.wall() * 1e9), end=self.clock() + self.limits.max_seconds)
+        snapshot = scan.snapshot
         self.activity = "comparing the project's files"
         with without_garbage_collection():
             index = self.index
@@ -98,31 +114,26 @@ class ProjectScanner(Struct):
                 comparing = index.start_comparing()
             elif index is not None and not self._without_git and index.is_large:
                 reading = index.start_reading()
-            listings = self._list_folders(snapshot, began_ns, end)
+            listings = self._list_folders(scan)
             if index is not None and reading is not None:
                 self._track(reading, snapshot.skipped)
             elif index is not None and comparing is not None:
                 self._release(index, comparing, snapshot)
-            new = self._find_new(listings, snapshot, stamps, began_ns, end)
-            if len(new) > MANY_FILES and reading is None:
-                new = self._take_from_git(new, snapshot)
+            self._look_at_files(listings, scan)
+            if len(scan.new) > MANY_FILES and reading is None:
+                self._take_from_git(scan)
         if self.abandoned:
             snapshot.complete = False
             return snapshot
         snapshot.in_git = self.tracked
-        self._store_contents(new, snapshot, stamps, began_ns, reading_share)
-        self.stamps = stamps
+        self._store_contents(scan, reading_share)
+        self.stamps = scan.stamps
         return snapshot
 
-    def _store_contents(
-        self,
-        new: Sequence[_NewFile],
-        snapshot: ProjectSnapshot,
-        stamps: Stamps,
-        began_ns: int,
-        reading_share: float,
-    ) -> None:
-        """Store the contents of new files as long as there is time, and note the states of all."""
+    def _store_contents(self, scan: _Scan, reading_share: float) -> None:
+        """Store the contents of new files as long as there is time, and add the states of all."""
+        new = scan.new
+        snapshot = scan.snapshot
         if new:
             what = "changed file" if self.stamps else "file"  # the first scan knows of no change
             self.activity = f"keeping copies of {pluralize(len(new), what)} for /rewind"
@@ -137,7 +148,7 @@ class ProjectScanner(Struct):
         give_up = end + self.limits.max_reading_seconds  # for a file that was begun in time
         for name, path, found in (*small, *large):
             if not self._is_over(end):
-                snapshot.states[name] = self._noted(stamps, name, path, found, began_ns, give_up)
+                scan.add(name, found, self._read(name, path, found, give_up))
                 snapshot.read += 1
                 snapshot.read_bytes += found.st_size
             else:
@@ -148,34 +159,25 @@ class ProjectScanner(Struct):
     def _is_over(self, end: float) -> bool:
         return self.abandoned or self.clock() > end
 
-    def _list_folders(self, snapshot: ProjectSnapshot, began_ns: int, end: float) -> dict[str, Listing]:
+    def _list_folders(self, scan: _Scan) -> dict[str, Listing]:
         """Return the names in all directories, and add the states of these directories."""
         listings: dict[str, Listing] = {}
         waiting = [""]
         while waiting:
-            if len(listings) % 256 == 255 and self._is_over(end):
-                snapshot.complete = False
+            if len(listings) % 256 == 255 and self._is_over(scan.end):
+                scan.snapshot.complete = False
                 break
             folder = waiting.pop()
-            listing = self._list(folder, snapshot.states, began_ns)
+            listing = self._list(folder, scan)
             if listing is not None:
                 listings[folder] = listing
-                snapshot.skipped += listing.skipped
+                scan.snapshot.skipped += listing.skipped
                 waiting += [name for name in reversed(listing.folders) if name != self.excluded]
         return listings
 
-    def _find_new(
-        self,
-        listings: dict[str, Listing],
-        snapshot: ProjectSnapshot,
-        stamps: Stamps,
-        began_ns: int,
-        end: float,
-    ) -> list[_NewFile]:
-        """Take the states of all paths that have not changed, and return the files to read."""
+    def _look_at_files(self, listings: dict[str, Listing], scan: _Scan) -> None:
+        """Add the states of all listed files, except those that are to be read."""
         stored = self.store.digests() if len(self.stamps) > MANY_FILES else self.store
-        new: list[_NewFile] = []
-        states = snapshot.states
         tracked = self.tracked
         released = list[str]()
         for folder, listing in listings.items():
@@ -188,14 +190,10 @@ class ProjectScanner(Struct):
         released += sorted(self._released)
         untracked = [name for name in released if name not in tracked] if tracked else released
         for at, name in enumerate(untracked):
-            if at >= self.limits.max_files or self._is_over(end):
-                snapshot.complete = False
+            if at >= self.limits.max_files or self._is_over(scan.end):
+                scan.snapshot.complete = False
                 break
-            known = self._look_at(name, states, stored, new, began_ns)
-            if known is not None:
-                stamps[name] = known
-                states[name] = known[1]
-        return new
+            self._look_at(name, stored, scan)
 
     def _track(self, reading: Future[TrackedFiles], skipped: Sequence[str]) -> bool:
         """Have git watch the files whose contents it has; return whether it can."""
@@ -247,36 +245,29 @@ class ProjectScanner(Struct):
                 self._released |= changed
                 self.tracked = {name: each for name, each in self.tracked.items() if name not in changed}
 
-    def _look_at(
-        self,
-        name: str,
-        states: dict[str, PathState],
-        stored: set[str] | ContentStore,
-        new: list[_NewFile],
-        began_ns: int,
-    ) -> tuple[tuple[int, ...], PathState] | None:
-        """Return the stamp and state of a path that has not changed; else add it to `states` or `new`."""
+    def _look_at(self, name: str, stored: set[str] | ContentStore, scan: _Scan) -> None:
+        """Add the state of a path, or add it to the files that are to be read."""
         path = f"{self.root}/{name}"
+        states = scan.snapshot.states
         try:
             found = os.lstat(path)
             if found.st_nlink > 1 and stat.S_ISREG(found.st_mode):
-                self._linked[name] = (found.st_dev, found.st_ino)
+                scan.snapshot.linked[name] = (found.st_dev, found.st_ino)
             known = self._unchanged(name, found, stored) if self.stamps else None
-            if known is None:
-                if stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_large_file_bytes:
-                    new.append(_NewFile(name, path, found))
-                    states[name] = NOTHING  # preserves the order
-                else:
-                    own: Stamps = {}
-                    states[name] = self._noted(own, name, path, found, began_ns)
-                    known = own.get(name)
+            if known is not None:
+                scan.stamps[name] = known
+                states[name] = known[1]
+            elif stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_large_file_bytes:
+                scan.new.append(_NewFile(name, path, found))
+                states[name] = NOTHING  # preserves the order
+            else:
+                scan.add(name, found, self._read(name, path, found))
         except FileNotFoundError:
-            return None
+            pass
         except PermissionError:  # since its directory was listed
             states[name] = PathState("file", stamp="unreadable")
-        return known
 
-    def _list(self, folder: str, states: dict[str, PathState], began_ns: int) -> Listing | None:
+    def _list(self, folder: str, scan: _Scan) -> Listing | None:
         """Return the names in a directory, and add its state; None if it no longer exists.
 
         The contents of a directory that cannot be listed are not recorded.
@@ -287,25 +278,26 @@ class ProjectScanner(Struct):
         except OSError:
             return None
         if folder:
-            states[folder] = folder_state(stat.S_IMODE(found.st_mode))
+            scan.snapshot.states[folder] = folder_state(stat.S_IMODE(found.st_mode))
         stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
         known = self._listings.get(folder)
         if known is not None and known.stamp == stamp:
             return known
-        settled = max(found.st_mtime_ns, found.st_ctime_ns) < began_ns - FILE_CLOCK_NS
+        settled = max(found.st_mtime_ns, found.st_ctime_ns) < scan.began_ns - FILE_CLOCK_NS
         return list_directory(self.root, folder, stamp if settled else ())
 
-    def _take_from_git(self, new: Sequence[_NewFile], snapshot: ProjectSnapshot) -> list[_NewFile]:
-        """Have git watch new files whose contents it has, after a checkout for example; return the others."""
+    def _take_from_git(self, scan: _Scan) -> None:
+        """Have git watch the new files whose contents it has, after a checkout for example."""
         if self.index is None or not self.index.is_large:
-            return list(new)
+            return
         try:
             found = self.index.start_reading().result()
         except GitFailed:
-            return list(new)
+            return
+        states = scan.snapshot.states
         taken: dict[str, PathState] = {}
         others = []
-        for one in new:
+        for one in scan.new:
             is_settled = max(one.found.st_mtime_ns, one.found.st_ctime_ns) < found.settled_ns
             ident = found.idents.get(one.name)
             if ident is None or not is_settled:
@@ -314,13 +306,13 @@ class ProjectScanner(Struct):
                     self._blobs[one.name] = ident
             else:
                 taken[one.name] = PathState("file", stat.S_IMODE(one.found.st_mode), IN_GIT + ident)
-                del snapshot.states[one.name]
+                del states[one.name]
         # The copy of the index that the others were compared with is gone.
         kept = {name: state for name, state in self.tracked.items() if found.idents.get(name) == state.blob}
         self._released |= self.tracked.keys() - kept.keys()
-        snapshot.states.update((name, self.tracked[name]) for name in self.tracked.keys() - kept.keys())
+        states.update((name, self.tracked[name]) for name in self.tracked.keys() - kept.keys())
         self.tracked = kept | taken
-        return others
+        scan.new = others
 
     def is_in_git(self, names: Sequence[str]) -> Mapping[str, bool]:
         """Return for each of the files whether git tracks it as it is; True if git cannot say."""
@@ -360,27 +352,13 @@ class ProjectScanner(Struct):
                     state = self.paths.stored_state(str(copy), copy.lstat(), self.limits.max_file_bytes)
                     yield ident, state.value
 
-    def _noted(
-        self,
-        stamps: Stamps,
-        name: str,
-        path: str,
-        found: os.stat_result,
-        began_ns: int,
-        give_up: float = math.inf,
-    ) -> PathState:
-        """Read a state, and note it in `stamps` if its timestamp cannot hide another change."""
+    def _read(self, name: str, path: str, found: os.stat_result, give_up: float = math.inf) -> PathState:
+        """Return the state of a path, and store its contents unless a blob has them."""
         ident = self._blobs.get(name, "")
         if ident and is_blob(path, found.st_size, ident):
-            state = PathState("file", stat.S_IMODE(found.st_mode), IN_GIT + ident)
-        else:
-            state = self.paths.stored_state(
-                path, found, self.limits.max_file_bytes, lambda: self.clock() > give_up
-            )
-        newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
-        if newest_ns < began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
-            stamps[name] = (_stamp(found), state)
-        return state
+            return PathState("file", stat.S_IMODE(found.st_mode), IN_GIT + ident)
+        most = self.limits.max_file_bytes
+        return self.paths.stored_state(path, found, most, lambda: self.clock() > give_up)
 
     def _unchanged(
         self, name: str, found: os.stat_result, stored: set[str] | ContentStore

@@ -89,7 +89,7 @@ class ProjectSnapshot(Struct):
     read: int = 0
     read_bytes: int = 0
     unread: int = 0
-    linked: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    linked: dict[str, tuple[int, int]] = field(default_factory=dict)  # (device, inode)
 
     def other_names(self) -> dict[str, str]:
         """Return for each file with several names in the project another one of them."""

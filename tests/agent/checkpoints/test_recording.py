@@ -1,5 +1,6 @@
 """Recording of changes by tools and commands, and the part that survives a crash."""
 
+import errno
 import json
 import os
 import time
@@ -404,6 +405,21 @@ def test_what_vanishes_during_a_scan_is_left_out(root: Path) -> None:
 
     snapshot = scanner(root, clock).scan()
     assert set(snapshot.states) - {"folder-a"} == {"a", "folder-b"} and snapshot.complete
+
+
+def test_a_file_whose_directory_was_closed_since_it_was_listed_has_no_contents(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "a").touch()
+    lstat = os.lstat
+
+    def closed(path: str) -> os.stat_result:
+        if path == f"{root}/a":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return lstat(path)
+
+    monkeypatch.setattr(os, "lstat", closed)
+    assert scanner(root).scan().at("a") == PathState("file", stamp="unreadable")
 
 
 def test_a_change_that_keeps_size_and_time_of_a_known_file_is_seen(root: Path) -> None:
