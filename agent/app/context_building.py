@@ -16,7 +16,7 @@ from agent.errors import ConfigError, UsageError
 from agent.events import Notice
 from agent.extensions.agents import agents_section
 from agent.extensions.hooks import IdleNotices, JoinedHooks, NotifyingApprover, about_session, command_hooks
-from agent.extensions.skills import StylePlaces, style_text
+from agent.extensions.skills import StylePlaces
 from agent.loop import (
     ATTACHED_TOPIC,
     CompactionState,
@@ -287,7 +287,7 @@ def _style(services: Services) -> str:
         plugins=services.active_plugins,
     )
     try:
-        return style_text(name, places)
+        return places.text(name)
     except ValueError as error:
         services.warn(str(error))
         return ""

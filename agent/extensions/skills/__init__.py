@@ -20,7 +20,7 @@ __getattr__ = lazy_door(
         "approval": "open_skill skill_items",
         "files": "Skill",
         "library": "SkillLibrary",
-        "output_styles": "StylePlaces style_in_use style_text",
+        "output_styles": "StylePlaces style_in_use",
         "places": "SkillKind",
         "substitution": "CommandLine",
         "tool": "TOOL search_result",

@@ -49,7 +49,30 @@ class StylePlaces(Struct, frozen=True):
     sources: Sequence[str] | None = None
     plugins: Sequence[Plugin] = ()
 
-    def files(self) -> Iterator[StyleFile]:
+    def text(self, name: str) -> str:
+        """Return the text of a style for the system prompt; "" for none. Blocks on the disk.
+
+        Raises ValueError, in one line.
+        """
+        if name.lower() in ("", NO_STYLE):
+            return ""
+        names = []
+        for path, top, plugin in self._files():
+            try:
+                found = read_markdown(judged_path(path, top))
+            except (OSError, ValueError) as error:
+                if path.stem.lower() == name.lower():
+                    raise ValueError(f"the output style {path}: {error}") from error
+                continue
+            own = str(found.fields.get("name") or path.stem)
+            full_name = f"{plugin}:{own}" if plugin else own
+            if name.lower() in (full_name.lower(), own.lower(), path.stem.lower()):
+                return f"{STYLE_HEAD}{full_name}):\n\n{found.body.strip()}"
+            names.append(full_name)
+        hint = f"known styles are {', '.join(names)}" if names else f".claude/{_STYLES_FOLDER} contains none"
+        raise ValueError(f"unknown output style {name!r}; {hint}")
+
+    def _files(self) -> Iterator[StyleFile]:
         """Yield the files in order of precedence."""
         for folder, from_project in self._folders():
             for path in sorted(folder.glob("*.md")):
@@ -65,30 +88,6 @@ class StylePlaces(Struct, frozen=True):
         if self.sources is None or "user" in self.sources:
             yield StyleFolder(self.user_dir / _STYLES_FOLDER, from_project=False)
             yield StyleFolder(claude_folder(self.environ) / _STYLES_FOLDER, from_project=False)
-
-
-def style_text(name: str, places: StylePlaces) -> str:
-    """Return the text of a style for the system prompt; "" for none. Blocks on the disk.
-
-    Raises ValueError, in one line.
-    """
-    if name.lower() in ("", NO_STYLE):
-        return ""
-    names = []
-    for path, top, plugin in places.files():
-        try:
-            found = read_markdown(judged_path(path, top))
-        except (OSError, ValueError) as error:
-            if path.stem.lower() == name.lower():
-                raise ValueError(f"the output style {path}: {error}") from error
-            continue
-        own = str(found.fields.get("name") or path.stem)
-        full_name = f"{plugin}:{own}" if plugin else own
-        if name.lower() in (full_name.lower(), own.lower(), path.stem.lower()):
-            return f"{STYLE_HEAD}{full_name}):\n\n{found.body.strip()}"
-        names.append(full_name)
-    hint = f"known styles are {', '.join(names)}" if names else f".claude/{_STYLES_FOLDER} contains none"
-    raise ValueError(f"unknown output style {name!r}; {hint}")
 
 
 def style_in_use(system: Sequence[str]) -> str:

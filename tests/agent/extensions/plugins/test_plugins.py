@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.extensions.plugins import Plugin, PluginPlaces, plugin_items
-from agent.extensions.skills import StylePlaces, style_text
+from agent.extensions.skills import StylePlaces
 from agent.extensions.skills.files import Skill, read_plugin_skills
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 
@@ -173,10 +173,10 @@ def test_an_approved_plugin_defines_output_styles(tmp_path: Path) -> None:
     places.write(places.root / "output-styles/warm.md", "Be warm.")
     found = tuple(places.found())
     styles = StylePlaces(tmp_path, tmp_path / "ours", places.environ, plugins=found)
-    assert style_text("tools:warm", styles) == style_text("warm", styles)
-    assert "(output style tools:warm):\n\nBe warm." in style_text("warm", styles)
+    assert styles.text("tools:warm") == styles.text("warm")
+    assert "(output style tools:warm):\n\nBe warm." in styles.text("warm")
     with pytest.raises(ValueError, match="unknown output style"):
-        style_text("warm", replace(styles, plugins=()))
+        replace(styles, plugins=()).text("warm")
     before = found[0].item.content
     places.write(places.root / "output-styles/warm.md", "Be cold.")
     assert places.found()[0].item.content != before
