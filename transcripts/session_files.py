@@ -6,11 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from .errors import FromElsewhere, StoreError
+from .errors import FromElsewhere, SessionInUse, StoreError
 from .facts import Fact
 from .load import KnownStart, LoadedTranscript, read_transcript
 from .load_cache import PIECE_BYTES, CachedEnd, link_pieces, read_known_start, write_pieces
 from .session_key import SessionKey
+from .session_lock import lock_holder
 from .store import Store, Warn
 from .wording import cause_of
 
@@ -72,6 +73,12 @@ class SessionFiles:
         if is_foreign:
             raise FromElsewhere(path.stem)
         self._own = stamp
+
+    def require_closed(self, path: Path) -> None:
+        """Raise SessionInUse if a process has the session of a transcript open."""
+        pid = lock_holder(path)
+        if pid is not None:
+            raise SessionInUse(path.stem, pid or None)
 
     def is_signed(self, path: Path) -> bool:
         """Return whether each line of a transcript of this machine is signed: not in one that was adopted."""

@@ -17,7 +17,7 @@ from agent.menus import Menu, MenuRow, copy_menu, session_menu
 from agent.session import SessionRepository
 from agent.ui import at_screen, at_terminal, one_line
 from agent.version import program_name
-from transcripts import FromElsewhere, SessionInUse, lock_holder
+from transcripts import FromElsewhere, SessionInUse
 
 from .sessions_command import run_sessions
 
@@ -43,13 +43,14 @@ def with_session(setup: RunSetup) -> RunSetup | None:
         path = repository.named(options.resume or _pick(repository, setup))
     found = replace(options, continue_=False, resume=path.stem)
     chosen = replace(setup, options=found)
-    if not options.from_elsewhere:
-        try:
+    try:
+        if not options.from_elsewhere:
             files.require_own(path)
-        except FromElsewhere as error:
-            return _with_copy(chosen, error)
-    pid = None if options.fork_session else lock_holder(path)
-    return chosen if pid is None else _with_copy(chosen, SessionInUse(path.stem, pid or None))
+        if not options.fork_session:
+            files.require_closed(path)
+    except (FromElsewhere, SessionInUse) as error:
+        return _with_copy(chosen, error)
+    return chosen
 
 
 def _pick(repository: SessionRepository, setup: RunSetup) -> str:
