@@ -152,6 +152,11 @@ class HookAnswer(Struct, frozen=True):
     updated_output: str | None = None
     message: str = ""
 
+    @property
+    def introduced_words(self) -> str:
+        """The words as the model gets them; "" if there are none."""
+        return f"A hook of the user says:\n{self.words}" if self.words else ""
+
     def then(self, other: HookAnswer) -> HookAnswer:
         """Merge the answers of hooks that were asked at once: the first veto and stop count.
 

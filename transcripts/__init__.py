@@ -37,8 +37,7 @@ __getattr__ = lazy_door(
         "answers": "answers_of joined_pieces newest_answer",
         "channel": "Channel",
         "data_tags": (
-            "DataTag hook_words own_words paste_label quoted SKILL_START split_pastes "
-            "unquoted_data with_paste_labels"
+            "DataTag own_words paste_label quoted SKILL_START split_pastes unquoted_data with_paste_labels"
         ),
         "edits": "earliest_seq",
         "entries": "Entry Exchange Prompt",

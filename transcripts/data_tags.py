@@ -54,11 +54,6 @@ def injected(text: str) -> str:
     return f"{INJECTED_OPENING_TAG}\n{closed}\n{INJECTED_CLOSING_TAG}"
 
 
-def hook_words(words: str) -> str:
-    """Introduce the output of a user's hook to the model."""
-    return f"A hook of the user says:\n{words}"
-
-
 def quoted(text: str, tag: str, attributes: str = "") -> str:
     """Return data between tags that it cannot close."""
     closed = re.sub(rf"<(?=\s*/\s*{tag})", r"<\\", text, flags=re.IGNORECASE)

@@ -42,7 +42,7 @@ from agent.session import (
 from compact import WindowState
 from tools.files import FileError, shown_cwd
 from tools.processes import command_runner, new_listeners
-from transcripts import Block, ChannelBlock, Entry, Prompt, Reply, Result, TextBlock, User, hook_words
+from transcripts import Block, ChannelBlock, Entry, Prompt, Reply, Result, TextBlock, User
 
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups
@@ -365,7 +365,7 @@ async def ask_start_hooks(context: TurnContext, source: str) -> None:
         about = {"source": source, "model": context.settings.model}
         answer = await context.hooks.run(HookEvent.SESSION_START, about)
         if answer.words:
-            context.tool_context.inbox.post(hook_words(answer.words))
+            context.tool_context.inbox.post(answer.introduced_words)
 
 
 async def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:

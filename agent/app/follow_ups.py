@@ -10,7 +10,7 @@ from agent.events import Emit, Event, Notice, TurnFinished
 from agent.loop import TurnContext, run_turn
 from agent.ports import HookEvent, Hooks
 from agent.session import Session
-from transcripts import ChannelBlock, TextBlock, hook_words, newest_answer
+from transcripts import ChannelBlock, TextBlock, newest_answer
 from transcripts.wording import shorten
 
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
@@ -69,7 +69,7 @@ async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[TextBlock]) -> T
     answer = await hooks.run(HookEvent.PROMPT, {"prompt": prompt})
     if (reason := answer.stop if answer.veto is None else answer.veto) is not None:
         return TurnFinished("denied", turns=0, error=f"a hook denied the prompt: {reason}", code=1)
-    earlier += [ChannelBlock(hook_words(answer.words))] if answer.words else []
+    earlier += [ChannelBlock(answer.introduced_words)] if answer.words else []
     return None
 
 

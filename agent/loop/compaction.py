@@ -52,7 +52,7 @@ from compact import (
     without_long_accounts,
 )
 from tools.files import shown_cwd
-from transcripts import ChannelBlock, Fold, OutputsFolder, Prompt, TextBlock, ToolResultBlock, hook_words
+from transcripts import ChannelBlock, Fold, OutputsFolder, Prompt, TextBlock, ToolResultBlock
 from transcripts.wording import cause_of
 
 from .context import TurnContext
@@ -469,8 +469,8 @@ async def _run_hooks(context: TurnContext, hooks: Hooks, compacted: Mapping[str,
     """Run the hooks of a compaction; their words are sent to the model with the next request."""
     await hooks.run(HookEvent.POST_COMPACT, compacted)
     about = {"source": "compact", "model": context.settings.model}
-    if words := (await hooks.run(HookEvent.SESSION_START, about)).words:
-        context.tool_context.inbox.post(hook_words(words))
+    if words := (await hooks.run(HookEvent.SESSION_START, about)).introduced_words:
+        context.tool_context.inbox.post(words)
 
 
 def _tell_hidden_skills(session: Session, context: TurnContext) -> None:

@@ -21,7 +21,7 @@ from tests.strict_api.reply import calls
 from tests.tables import each_row
 from tools import write
 from tools.base import Access
-from transcripts.data_tags import hook_words, injected
+from transcripts.data_tags import injected
 from transcripts.facts import Result
 from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock
 
@@ -170,7 +170,8 @@ def test_a_hook_refuses_a_prompt_or_adds_to_it() -> None:
     earlier: list[TextBlock] = []
     assert asyncio.run(hook_refuses(HookWords(prompt=HookAnswer(words="w")), "p", earlier)) is None
     refused = asyncio.run(hook_refuses(HookWords(prompt=HookAnswer(veto="no")), "p", earlier))
-    assert refused is not None and refused.code == 1 and earlier == [ChannelBlock(hook_words("w"))]
+    assert refused is not None and refused.code == 1
+    assert earlier == [ChannelBlock("A hook of the user says:\nw")]
 
 
 def test_a_hook_allows_nothing_that_always_needs_approval(tmp_path: Path) -> None:

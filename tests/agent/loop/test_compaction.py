@@ -45,7 +45,6 @@ from tests.strict_api.reply import calls, says
 from tests.tables import each_row
 from tools import ask_user, exit_plan
 from tools.base import ToolResult, text_result
-from transcripts.data_tags import hook_words
 from transcripts.facts import Clear, Compacted, Failed, RequestSent, User
 from transcripts.folding import fold
 from transcripts.messages import ChannelBlock, TextBlock
@@ -372,7 +371,8 @@ def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_informed_of_the_outc
         assert (before, after) == ("PreCompact", "PostCompact")
         assert asked["trigger"] == "auto" and asked["budget"] == 200_000
         assert "much was done" in came["summary"]
-        assert w.context.tool_context.inbox.take() == [ChannelBlock(hook_words("after compact"))]
+        words = "A hook of the user says:\nafter compact"
+        assert w.context.tool_context.inbox.take() == [ChannelBlock(words)]
         assert came["reclaimed"] == came["before"] - came["after"] > 0 and came["before"] == asked["tokens"]
 
 
