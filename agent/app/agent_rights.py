@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent import shell
-from agent.extensions.agents import narrower_mode
 from agent.loop import Agent, AgentPool, Place, TurnContext
 from agent.permissions import Mode, PermissionRules, PermissionStore, SandboxSettings
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
@@ -21,6 +20,8 @@ from tools.guarded import worktree_places
 from tools.processes import filter_environment
 from transcripts import Exchange, Prompt
 
+# From the narrowest to the widest: each mode allows at most what the next one allows or asks about.
+MODES_BY_WIDTH: tuple[Mode, ...] = ("plan", "dontAsk", "manual", "acceptEdits", "bypassPermissions")
 REFUSED_BEFORE = "the user denied this to the session that started you, so it is denied to its agents too"
 
 
@@ -39,7 +40,7 @@ class NarrowedPermissions(PermissionStore):
     @property
     def rules(self) -> PermissionRules:
         rules = self._origin.rules
-        mode = narrower_mode(rules.mode, self._mode)
+        mode = rules.mode if self._mode is None else min(rules.mode, self._mode, key=MODES_BY_WIDTH.index)
         if mode == rules.mode:
             return rules
         return replace(rules, mode=mode, asks_sandboxed=rules.asks_sandboxed or mode == "plan")

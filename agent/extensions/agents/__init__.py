@@ -1,7 +1,7 @@
 """Agents: the definitions of those that are built in, and of those that users and projects add."""
 
 from .builtin import AGENTS_HEAD, BUILTIN_AGENTS, FORK, REPORT_RULES, agents_section, find_agent
-from .definitions import AgentDefinition, given_agents, narrower_mode
+from .definitions import AgentDefinition, given_agents
 from .files import AgentPlaces, agent_items
 
 __all__ = [
@@ -15,5 +15,4 @@ __all__ = [
     "agents_section",
     "find_agent",
     "given_agents",
-    "narrower_mode",
 ]

@@ -67,13 +67,6 @@ class ReadAgent(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def narrower_mode(mode: Mode, other: Mode | None) -> Mode:
-    """Return the mode of the two that allows less."""
-    # From the narrowest to the widest: each mode allows at most what the next one allows or asks about.
-    by_width: tuple[Mode, ...] = ("plan", "dontAsk", "manual", "acceptEdits", "bypassPermissions")
-    return mode if other is None else min(mode, other, key=by_width.index)
-
-
 def read_agent(name: str, fields: Mapping[str, object], prompt: str, origin: str) -> ReadAgent:
     """Return the definition in the fields of a file or of JSON; its field `name` takes precedence.
 

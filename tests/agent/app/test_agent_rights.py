@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agent.app.agent_rights import NarrowedPermissions
-from agent.permissions import PermissionRules, PermissionStore, Rule
+from agent.permissions import Mode, PermissionRules, PermissionStore, Rule
+from tests.tables import each_row
 from transcripts import ToolUseBlock
 
 
@@ -20,6 +21,19 @@ def test_a_narrower_mode_holds_for_the_agent_alone_and_a_wider_one_for_no_one() 
     )
     session.set_mode("plan")
     assert bypassing.rules.mode == "plan" and bypassing.planning
+
+
+@each_row(
+    ("session", "agent", "narrower"),
+    [
+        ("manual", "bypassPermissions", "manual"),
+        ("bypassPermissions", "acceptEdits", "acceptEdits"),
+        ("plan", "dontAsk", "plan"),
+        ("manual", None, "manual"),
+    ],
+)
+def test_a_mode_is_never_wider_than_the_session_s(session: Mode, agent: Mode | None, narrower: Mode) -> None:
+    assert NarrowedPermissions(PermissionStore(PermissionRules(session)), agent).rules.mode == narrower
 
 
 def test_what_the_user_grants_to_an_agent_is_granted_to_the_session() -> None:

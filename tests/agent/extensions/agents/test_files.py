@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.extensions.agents.builtin import BUILTIN_AGENTS, agents_section, find_agent
-from agent.extensions.agents.definitions import AgentDefinition, narrower_mode, read_agent, tool_names
+from agent.extensions.agents.definitions import AgentDefinition, read_agent, tool_names
 from agent.extensions.agents.files import AgentPlaces, agent_items
 from agent.extensions.approvals import ProjectItem
 
@@ -147,12 +147,6 @@ def test_names_of_agents_and_tools_are_read_as_others_write_them() -> None:
     assert tool_names("Read,Edit  Bash(git diff:*, git log:*)") == ("Read", "Edit", "Bash")
     assert tool_names(["mcp__a__*", "Glob"]) == ("mcp__a__*", "Glob")
     assert (tool_names("*"), tool_names("")) == (None, ())
-
-
-def test_a_mode_is_never_wider_than_the_session_s() -> None:
-    assert narrower_mode("manual", "bypassPermissions") == "manual"
-    assert narrower_mode("bypassPermissions", "acceptEdits") == "acceptEdits"
-    assert narrower_mode("plan", "dontAsk") == "plan"
 
 
 def test_items_are_listed_for_the_question_about_the_project(tmp_path: Path) -> None:
