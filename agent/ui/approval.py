@@ -367,8 +367,9 @@ def _writing_hint(choice: ApprovalChoice, ctx: RenderContext) -> str:
         long = "Tell makeroom what to do instead (optional) · Enter to deny · Esc to go back"
         short = "Enter to deny · Esc to go back"
     else:
-        long = "Add a remark for the model (optional) · Enter to approve · Esc to go back"
-        short = "Enter to approve · Esc to go back"
+        scope = f"{choice.text} · " if choice.lasting else ""
+        long = f"{scope}Add a remark for the model (optional) · Enter to approve · Esc to go back"
+        short = f"{scope}Enter to approve · Esc to go back"
     return long if len(long) <= ctx.columns else clip(short, ctx.columns)
 
 

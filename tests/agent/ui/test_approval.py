@@ -275,6 +275,19 @@ def panel_of(asked: PermissionQuestion) -> ApprovalPanel:
     return ApprovalPanel(asked, approval_choices(asked), None)  # type: ignore[arg-type]
 
 
+def test_an_answer_with_a_remark_is_named_if_it_lasts():
+    panel = panel_of(question(prefix="git status"))
+
+    def hint(at: int) -> str:
+        panel.commented = panel.choices[at]
+        return draw_approval(panel, RenderContext(110, Theme(False)), 24)[-1]
+
+    once, lasting = map(hint, (0, 1))
+    assert once.startswith("Add a remark for the model")
+    assert lasting.startswith(f"{panel.choices[1].text} · ") and "Enter to approve" in lasting
+    assert panel.choices[1].lasting
+
+
 def question(**fields):
     given: dict[str, Any] = {
         "tool": "bash",
