@@ -20,7 +20,7 @@ from transcripts import ToolUseBlock
 
 from .context import TurnContext
 from .session_sandbox import SessionSandbox
-from .uncovered_files import why_uncovered
+from .uncovered_files import find_uncovered
 
 HINT = "Do not repeat the call or work around the denial. Find an allowed approach, or ask."
 
@@ -123,8 +123,9 @@ async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdic
     asked = judge_call(call.tool.name, call.access, replace(rules, asks_sandboxed=True))
     if asked.answer == "allow":
         return verdict
-    why = await why_uncovered(context, emit, call.access)
-    return replace(asked, why=why) if why else verdict
+    found = await find_uncovered(context, emit, call.access)
+    # One question for both: the sandbox would block the command when it has done a part.
+    return replace(asked, why=found.why, sandboxed=not found.held) if found.why else verdict
 
 
 def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"], mode: Mode) -> Verdict:

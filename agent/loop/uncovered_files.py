@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,25 +22,46 @@ from .context import TurnContext
 UNCOVERED = "the project is too large for a checkpoint, so its changes could not be undone"
 
 
-async def why_uncovered(context: TurnContext, emit: Emit, accesses: Sequence[Access]) -> str:
-    """Return the reason to ask before commands run, "" if whatever they may destroy can be restored."""
+class Uncovered(NamedTuple):
+    """The reason to ask before commands run, "" if whatever they may destroy can be restored.
+
+    held  the sandbox makes some of it read-only, so that the commands only succeed outside
+    """
+
+    why: str = ""
+    held: bool = False
+
+
+async def find_uncovered(context: TurnContext, emit: Emit, accesses: Sequence[Access]) -> Uncovered:
+    """Find what commands may destroy and `/rewind` could not restore."""
     checkpoints = context.checkpoints
     if checkpoints is None:
-        return ""
+        return Uncovered()
     runs = [access for access in accesses if access.kind == "run"]
     guard = command_runner(context.tool_context).guard
     guard.may_prune = any(shell.pruning(*each) for access in runs for each in _lines(context, access))
     checkpoints.use_git(context.tool_context)
     covered = await report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.recording.coverage))
     if covered == "nothing":
-        return UNCOVERED
+        return Uncovered(UNCOVERED)
     if any(_changed(context, access, ("", *checkpoints.recording.nested)) for access in runs):
         await keep_refs(checkpoints, emit, context.tool_context)
     found: dict[str, None] = {}
     for access in runs:
         found |= dict.fromkeys(await _lost(context, checkpoints, access))
         found |= dict.fromkeys(await _pruned(context, checkpoints, access))
-    return f"/rewind could not restore {shown_paths(list(found), 4)}" if found else ""
+    if not found:
+        return Uncovered()
+    lost = [f"{checkpoints.root / path}/" for path in found]
+    held = any(f"{place}/".startswith(path) for place in _held(context) for path in lost)
+    return Uncovered(f"/rewind could not restore {shown_paths(list(found), 4)}", held)
+
+
+def _held(context: TurnContext) -> list[str]:
+    """Return the places that the sandbox makes read-only in the project, which Landlock cannot."""
+    profile = command_runner(context.tool_context).profile
+    holds = profile is not None and context.permissions.rules.hides_files
+    return [str(place) for place in profile.read_only] if profile is not None and holds else []
 
 
 async def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> list[str]:
@@ -54,7 +76,7 @@ async def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) 
         files=recording.unkept,
         others=[str(place) for place in profile.writable] if profile is not None else [],
         held=recording.held,
-        read_only=[str(place) for place in profile.read_only] if profile is not None and holds else [],
+        read_only=_held(context),
     )
     lost = _lost_by(_lines(context, access), uncovered)
     if rebuildable := {*lost} & {*recording.rebuildable}:

@@ -333,9 +333,10 @@ def _cleaned_by_git(possible: Sequence[Scene], places: Places, folders: Sequence
     found = [scene.paths(word) for scene in possible for word in words]
     for name in folders:
         is_repository = posixpath.basename(name) in _REPOSITORIES
-        if is_repository and ("/" not in name or forced < 2):
-            continue
         place = f"{places.folder}/{name}"
+        is_own = any(scene.here == posixpath.dirname(place) for scene in possible)
+        if is_repository and ("/" not in name or forced < 2 or is_own):
+            continue
         if any(not paths or any(_overlap(path, place, below=True) for path in paths) for paths in found):
             yield name
 

@@ -131,6 +131,23 @@ def test_a_path_beyond_the_sandbox_is_recognised(
     assert str(refusal).startswith(f"blocked: {action} {place.removeprefix(f'{run.cwd}/')}")
 
 
+def test_a_relative_path_is_one_of_the_directory_in_which_the_program_ran(run: SandboxedRun) -> None:
+    own = run.cwd / "a b" / "sub" / ".git" / "config"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    profile = replace(run.profile, read_only=(*run.profile.read_only, own))
+    message = "error: could not lock config file .git/config: Read-only file system"
+    for line, place in {
+        "git config a.b c": ".git/config",
+        "git -C 'a b/sub' config a.b c": "a b/sub/.git/config",
+        'cd "a b" && git -C sub config a.b c': "a b/sub/.git/config",
+        "cd 'a b/sub'; git config a.b c": "a b/sub/.git/config",
+        "cd 'a b' && git --git-dir ../.git config a.b c": ".git/config",
+    }.items():
+        refusal = found(replace(run, line=line, profile=profile), message)
+        assert refusal is not None and refusal.target == str(run.cwd / place), line
+
+
 def test_who_was_refused_is_reported_as_well_as_can_be_known(run: SandboxedRun) -> None:
     message = "error: could not lock config file .git/config: Read-only file system"
     for line, program in (

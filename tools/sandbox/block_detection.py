@@ -62,6 +62,10 @@ _NO_PROGRAMS = lazy_pattern(
     r"[\w.]*(?:Error|Exception)|E[A-Z]+|[EWN]|error|fatal|warning|ERROR|WARNING|Errno", re.ASCII
 )
 _COMMAND_WORD = lazy_pattern(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
+# Where programs run whose messages name relative paths: `cd sub && make`, `git -C sub config a b`.
+_FOLDER = r"('[^'\n]*'|\"[^\"`$\\\n]*\"|[\w./@+-]+)"
+_MOVED_TO = lazy_pattern(rf"\s*cd\s+{_FOLDER}\s*(?:&&|;|\n)")
+_GIT_MOVED_TO = lazy_pattern(rf"\bgit\s+-C\s+{_FOLDER}\s")
 _QUOTED_WORD = lazy_pattern(r"'[^']*'|\"[^\"`$\\]*\"")
 _JOINT = lazy_pattern(r"[;|`(]|\n\s*\S|&&|(?<![<>&])&(?![>&])")  # anything that runs more than one program
 
@@ -230,9 +234,10 @@ def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
     found = [at for at, line in enumerate(lines) if _REFUSED.search(line) or _UNPACKED.search(line)]
     # Git deleted the branch all the same.
     found = [at for at in found if "warning: Update of config-file failed" not in lines[at + 1 : at + 2]]
+    folders = _working_folders(run)
     for at in found[:50]:
-        for name in (*_objects_of_git(lines, at, run.cwd), *_named_paths(lines, at)):
-            path = _real_path(name, run.cwd)
+        named = [*_objects_of_git(lines, at, folders[0]), *_named_paths(lines, at)]
+        for path in (_real_path(name, folder) for name in named for folder in folders):
             if path is None or (action := _refused_action(run, path, lines[at])) is None:
                 continue
             program = _program(lines[at], run.line)
@@ -241,6 +246,15 @@ def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
                 folder = str(run.profile.folder)
                 return BlockedAccess(action, target=str(path), program=program, folder=folder)
     return None
+
+
+def _working_folders(run: SandboxedRun) -> list[Path]:
+    """Return the directories in which the programs of a command may have run, the likeliest first."""
+    folders = [run.cwd]
+    for moved in (_MOVED_TO.match(run.line), _GIT_MOVED_TO.search(run.line)):
+        if moved is not None:
+            folders.insert(0, folders[0] / moved[1].strip("'\""))
+    return folders
 
 
 def _objects_of_git(lines: Sequence[str], at: int, cwd: Path) -> list[str]:

@@ -379,6 +379,17 @@ def test_a_file_over_the_limits_that_a_command_deletes_is_restored(
     assert rewound(shell) == [] and state(shell.folder) == before
 
 
+def test_a_repository_of_which_the_sandbox_holds_a_part_is_removed_after_one_question(
+    tmp_path: Path, template: Template
+) -> None:
+    """In the sandbox its hooks and settings would be left, and a second question would follow."""
+    shell = copied(template, tmp_path.resolve() / "project")
+    shell.run(["rm -rf sub"], Allow("once"))
+    (question,) = shell.world.approver.questions
+    assert question.outside and question.why == "/rewind could not restore sub/.git"
+    assert not (shell.folder / "sub").exists()
+
+
 def test_what_is_made_again_is_not_asked_about(tmp_path: Path, template: Template) -> None:
     shell = copied(template, tmp_path.resolve() / "project")
     shell.run(lines_that_are("rebuilt"))

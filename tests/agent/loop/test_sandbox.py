@@ -634,7 +634,9 @@ def test_emptied_repositories_within_the_project_are_put_back(tmp_path: Path) ->
     add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library]
     subprocess.run(["git", "-C", shell.folder, *add, "lib"], check=True, capture_output=True)
     repository(shell.folder / "api")
-    shell.run(["rm -rf .git/modules/lib/* api; echo a >api/new"], Allow("once"))
+    wipe = "import os\nos.system('rm -rf .git/modules/lib/* api; echo a >api/new')"
+    (shell.folder / "wipe.py").write_text(wipe)  # nobody is asked, as no word of the line names them
+    shell.run(["python3 wipe.py"])
     for git in (".git/modules/lib", "api/.git"):
         assert f"emptied {git}: HEAD, " in shell.texts
     for checkout in ("lib", "api"):

@@ -85,6 +85,8 @@ LOST = {
             "git clean -fx '*.js'",
         )
     },
+    "git -C lib clean -ffdx": ["data/huge.img"],
+    "git clean -ffdx lib": ["lib/.git", "data/huge.img"],
     "git clean -fx web": ["web/node_modules", "data/huge.img"],
     "git -C web clean -fdx": ["web/node_modules", "data/huge.img"],
     "git clean --force --force -dx lib": ["lib/.git", "data/huge.img"],
