@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Generator
 from contextlib import suppress
@@ -32,6 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
     home = TemporaryDirectory(prefix="makeroom-test-home-", ignore_cleanup_errors=True)
     config.add_cleanup(home.cleanup)
     os.environ["HOME"] = home.name
+    if config.getoption("numprocesses", None):
+        # A run that is terminated removes its folders, as with Ctrl-C. The tests are in other processes.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     use_this_python()
 
 
