@@ -147,6 +147,9 @@ def test_a_question_fits_its_room_and_its_cursor_follows_the_own_words(columns: 
         assert 0 <= row < len(lines)
         if columns >= 20:
             assert "Other: " in lines[row] and column <= columns and "1 [ ] arrow" in "\n".join(lines)
+        if columns >= 40:
+            hint = "Space or a digit to select" if columns == 100 else "digit or Enter · Esc to decline"
+            assert lines[-1].startswith(hint)
 
     answered(SEVERAL, keys=keys)
 

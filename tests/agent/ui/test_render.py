@@ -203,6 +203,7 @@ def test_an_agent_has_one_line_for_as_long_as_it_works():
     assert without_sgr(middle) == "● explore #1  find it: read a.py · 2 requests"
     state.take(events.AgentProgress(agent_at("read a.py", (1, 0), ended=True)), 2.0)
     assert draw_live_view(state, ctx, rows=20, now=1.5) == ["● task  explore: find it"]
+    assert "" in draw_live_view(running("x"), ctx, rows=20, now=75.0), "between the calls and the spinner"
 
 
 @each_row(
