@@ -234,6 +234,17 @@ def test_a_very_common_word_is_found_if_it_is_the_only_one(
     assert found(project, "walrus number77", "c")[0] == "c77"
 
 
+def test_of_a_session_with_too_many_facts_the_first_are_found_and_no_other_session_is_mistaken_for_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (filling, ranking):
+        monkeypatch.setattr(module, "FILE_BITS", 4)
+    for sid, count in (("c", 40), ("d", 5)):
+        write(project, sid, *(User(n, NOON, (TextBlock(f"walrus of {sid}"),)) for n in range(1, count + 1)))
+    assert set(found(project, "walrus", "c", limit=100)) == {f"c{n}" for n in range(1, 16)}
+    assert set(found(project, "walrus", "d", limit=100)) == {f"d{n}" for n in range(1, 6)}
+
+
 def test_a_search_keeps_to_its_sessions(project: Path) -> None:
     assert found(project, "bikeshed", "a")[0] == "a5"
     assert {one[0] for one in found(project, "bikeshed green", "b")} == {"b"}

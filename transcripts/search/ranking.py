@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from heapq import nlargest
 from itertools import accumulate
 from pathlib import Path
@@ -161,7 +161,7 @@ class _Search:
         self._db = database
         self._db.execute("BEGIN")  # one transaction for all queries: one for each would take longer
         self._outputs = outputs
-        self._read = read
+        self._read = cache(read)  # hits of a session share its opening
         self._order = {sid: place for place, sid in enumerate(sids)}
         rows = self._db.execute("SELECT id, sid, facts FROM files WHERE sid IS NOT NULL")
         self._files = {id: (sid, facts) for id, sid, facts in rows if sid in self._order}
