@@ -7,6 +7,7 @@ parsed does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from glob import escape
 from typing import TYPE_CHECKING, Literal
@@ -437,7 +438,15 @@ def _is_allowed(tool: str, access: Access, rules: PermissionRules) -> bool:
 
 
 def _allows(rule: Rule, access: Access, rules: PermissionRules) -> bool:
-    if (rule.pattern is None or rule.granted) and (access.outside or access.protected):
+    """Return whether a rule covers an access: outside the project only if it names a path there.
+
+    `edit(*.json)` is about the project, `edit(~/notes/*.json)` is not. `read(*)` names nothing, as `read`.
+    """
+    pattern = rule.pattern or ""
+    names_nothing = re.search(r"\w", pattern) is None
+    if (names_nothing or rule.granted) and (access.outside or access.protected):
+        return False
+    if access.outside and access.kind in ("read", "write") and not pattern.startswith(("/", "~/")):
         return False
     return rule.pattern is None or rules.path_matches(rule.pattern, access.target)
 

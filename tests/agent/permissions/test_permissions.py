@@ -95,8 +95,14 @@ def test_no_rule_opens_a_protected_place_for_writing(rule: str) -> None:
     assert write(f"{FOLDER}/.git/hooks/pre-commit", rules(rule), protected=True) == "ask"
 
 
-def test_a_rule_without_a_pattern_opens_nothing_outside_the_project() -> None:
-    assert write("/home/me/.bashrc", rules("write"), outside=True) == "ask"
+def test_a_rule_opens_nothing_outside_the_project_that_it_does_not_name() -> None:
+    for rule in ("write", "write(*)", "edit(**)", "edit(*.json)", "write(**/a.json)"):
+        assert write("/home/me/a.json", rules(rule), outside=True) == "ask"
+        assert write(f"{FOLDER}/a.json", rules(rule)) == "allow"
+    assert write("/home/me/a.json", rules("edit(/home/me/*.json)"), outside=True) == "allow"
+    secret = Access("read", f"{FOLDER}/.env", protected=True)
+    answers = [judge_call("read", [secret], rules(rule)).answer for rule in ("read(*)", "read(.env)")]
+    assert answers == ["ask", "allow"]
 
 
 def test_the_strictest_verdict_over_all_accesses_counts() -> None:
