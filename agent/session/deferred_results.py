@@ -11,6 +11,7 @@ from .environment import own_words_sent
 from .late_news import telling_facts
 from .plan_and_todo import newest_plan, newest_todos
 from .session import Session
+from .session_replay import count_earlier
 from .skill_texts import skills_in_use
 
 
@@ -22,6 +23,7 @@ def read_all(folded: Folded) -> None:
     skills_in_use(folded)
     own_words_sent(folded)
     telling_facts(folded)
+    count_earlier(folded)
 
 
 def load_deferred(session: Session) -> None:

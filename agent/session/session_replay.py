@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.events import (
@@ -25,6 +26,7 @@ from transcripts import (
     Display,
     Entry,
     Exchange,
+    Folded,
     Metadata,
     Prompt,
     Result,
@@ -81,9 +83,9 @@ def _show_recent(
 ) -> None:
     entries = session.folded.entries
     first = recent_start(entries, prompts)
-    newest = next((at for at in range(len(entries) - 1, -1, -1) if _is_prompt(entries[at])), first)
+    newest = _newest_prompt(entries, first)
     if before := entries[max(0, first - 400) : first]:  # `makeroom sessions show` prints all
-        earlier = sum(map(_is_message, entries[: min(first, newest)]))
+        earlier = _messages_before(session.folded, min(first, newest))
         emit(EarlierMessages(earlier, tuple(_events(before, session, tools))))
     if newest < first:  # a long turn: its end, below the prompt
         for event in _events(entries[newest : newest + 1], session, tools):
@@ -96,6 +98,34 @@ def _show_recent(
             emit(event)
     for _, event in made:
         emit(event)
+
+
+class _MessageCount(Struct):
+    """The number of messages among the first `upto` entries."""
+
+    upto: int = 0
+    messages: int = 0
+
+
+def count_earlier(folded: Folded) -> None:
+    """Count the messages that `show_replayed` does not show, which takes 0.05 s in a session of 500 MB."""
+    first = recent_start(folded.entries)
+    _messages_before(folded, min(first, _newest_prompt(folded.entries, first)))
+
+
+def _newest_prompt(entries: Sequence[Entry], default: int) -> int:
+    """Return the index of the user's newest prompt."""
+    return next((at for at in range(len(entries) - 1, -1, -1) if _is_prompt(entries[at])), default)
+
+
+def _messages_before(folded: Folded, end: int) -> int:
+    """Return the number of messages among the first entries; each is looked at once."""
+    known = folded.memo(_MessageCount)
+    if known.upto > end:
+        known.upto = known.messages = 0
+    known.messages += sum(map(_is_message, folded.entries[known.upto : end]))
+    known.upto = end
+    return known.messages
 
 
 def _of_which(notes: Sequence[Metadata]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent.events import (
     CommandOutput,
     ContextCompacted,
@@ -17,6 +19,7 @@ from agent.session.session_replay import (
     MAX_ANSWER_CHARS,
     MAX_RECENT_CALLS,
     MAX_RECENT_CHARS,
+    count_earlier,
     show_replayed,
     show_rewound,
 )
@@ -91,6 +94,29 @@ def test_the_newest_prompts_come_with_their_calls_and_whole_answers() -> None:
     assert isinstance(first[2], ToolCallFinished) and (first[2].name, first[2].title) == ("bash", "make 2")
     assert first[3] == CommandOutput("# Answer 2", "markdown") and len(told) == 12
     assert end == Notice("resumed session s1")
+
+
+def test_earlier_messages_that_were_counted_in_advance_are_not_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = session()
+
+    def earlier(after: int) -> int:
+        for number in range(after):
+            prompt(one, f"question {number}")
+            exchange(one, "let me look", f"make {number}")
+            exchange(one, f"# Answer {number}")
+        return next(event.count for event in replayed(one) if isinstance(event, EarlierMessages))
+
+    assert [earlier(5), earlier(2), earlier(0)] == [4, 8, 8]
+    told: list[Event] = []
+    one.rewound(one.folded.entries[-6].seq, {})  # the last two prompts
+    show_rewound(one, TOOLS, told.append)
+    assert isinstance(told[1], EarlierMessages) and told[1].count == 8
+    assert earlier(0) == 4
+    count_earlier(one.folded)
+    monkeypatch.setattr("agent.session.session_replay._is_message", None)
+    assert earlier(0) == 4
 
 
 def test_of_a_long_turn_the_prompt_and_the_end_are_shown() -> None:
