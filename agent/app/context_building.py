@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from agent.errors import ConfigError, UsageError
 from agent.events import Notice
 from agent.extensions.agents import agents_section
-from agent.extensions.hooks import IdleNotices, JoinedHooks, NotifyingApprover, about_session, command_hooks
+from agent.extensions.hooks import NotifyingApprover, about_session, command_hooks
 from agent.extensions.skills import StylePlaces
 from agent.loop import (
     ATTACHED_TOPIC,
@@ -28,7 +28,7 @@ from agent.loop import (
 from agent.model import MAX_TRIES, ModelSelection
 from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.permissions import PermissionRules
-from agent.ports import HookEvent, Hooks
+from agent.ports import Hooks
 from agent.session import (
     Session,
     channel_rules,
@@ -159,12 +159,14 @@ def session_hooks(services: Services, session: Session, sandbox: SessionSandbox)
     if not entries:
         return setup.hooks
     about = partial(about_session, session, sandbox.tools, sandbox.permissions)
-    own: Hooks = command_hooks(
-        entries, commands_within(sandbox, services.approved.files), about, services.warn
+    return command_hooks(
+        entries,
+        commands_within(sandbox, services.approved.files),
+        about,
+        services.warn,
+        first=setup.hooks,
+        attended=not setup.options.headless,
     )
-    if not setup.options.headless and any(entry.event is HookEvent.NOTIFICATION for entry in entries):
-        own = IdleNotices(own)
-    return own if setup.hooks is None else JoinedHooks(setup.hooks, own)
 
 
 def tool_context_of(services: Services, session: Session) -> ToolContext:

@@ -19,12 +19,12 @@ __getattr__ = lazy_door(
     __name__,
     {
         "answers": "HookFailed hook_answer",
-        "asking": "AskedHooks JoinedHooks RunCommand command_hooks",
+        "asking": "AskedHooks RunCommand command_hooks",
         "claude_settings": "HOOK_KINDS ApprovedSettings settings_items",
         "entries": "HookEntry",
         "file_digest": "named_files",
         "inputs": "about_session",
-        "notices": "IdleNotices NotifyingApprover",
+        "notices": "NotifyingApprover",
         "table": "HookTable status_command",
     },
 )

@@ -20,6 +20,7 @@ from tools.sandbox import short_path
 from .answers import VETO_EXIT_CODE, HookFailed, answer_of_end
 from .entries import HookEntry, chosen
 from .inputs import hook_input, with_short_form
+from .notices import IdleNotices
 
 SESSION_END_TIMEOUT_S = 1.5  # for hooks at the end of a session: exiting must not take longer
 
@@ -119,10 +120,14 @@ def command_hooks(
     run_command: RunCommand,
     about_session: Callable[[], Mapping[str, Any]],
     tell: Callable[[str], None],
-) -> AskedHooks:
-    """Return the hooks of `entries`, which are commands that `run_command` runs.
+    *,
+    first: Hooks | None = None,
+    attended: bool = False,
+) -> Hooks:
+    """Return the hooks of `entries`, which are commands that `run_command` runs, joined with the `first`.
 
-    An access that the sandbox blocks repeatedly is explained once.
+    An access that the sandbox blocks repeatedly is explained once. Where a user is present (`attended`),
+    those that want notices are also notified that makeroom waits.
     """
     blocked = set[tuple[str, str]]()
 
@@ -140,7 +145,10 @@ def command_hooks(
             raise HookFailed(f"answered with more than {len(end.out)} characters of JSON")
         return answer_of_end(entry, end.code, end.out, err)
 
-    return AskedHooks(entries, ask=ask, about_session=about_session, label=_label, tell=tell)
+    own: Hooks = AskedHooks(entries, ask=ask, about_session=about_session, label=_label, tell=tell)
+    if attended and any(entry.event is HookEvent.NOTIFICATION for entry in entries):
+        own = IdleNotices(own)
+    return own if first is None else JoinedHooks(first, own)
 
 
 def _label(entry: HookEntry) -> str:
