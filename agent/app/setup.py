@@ -20,7 +20,8 @@ from tools.files import path_outside
 from transcripts import SessionFiles
 from transcripts.secrets import SecretMasks, secret_values
 
-from .config import Config
+from .config import Config, load_config
+from .flag_settings import added_folders, given_settings, with_prompt_files
 from .options import Options
 
 if TYPE_CHECKING:
@@ -146,6 +147,30 @@ class RunSetup(Struct, frozen=True):
             return CompactSettings.from_table(values)
         except ValueError as error:
             raise ConfigError(str(error)) from error
+
+
+SAFE_MODE = (
+    "--safe-mode: memory files, hooks, skills, agents, output styles and MCP servers are disabled, except the"
+    " servers of --mcp-config; settings and permission rules still apply"
+)
+
+
+def read_setup(options: Options, folder: Path, environ: Mapping[str, str]) -> RunSetup:
+    """Read the settings of a run in a directory, and the files that its options name.
+
+    Raises UsageError and ConfigError.
+    """
+    given = given_settings(options.settings, options.setting_sources, folder)
+    environ = {**environ, **given.environ}
+    config = load_config(environ, folder, Path.home(), given)
+    if options.safe_mode:  # settings and rules still apply: they may restrict the model
+        config = structs.replace(config, hooks=(), status_line="", output_style="")
+        remarks = (*options.remarks, SAFE_MODE)
+        options = structs.replace(options, setting_sources=(), strict_mcp_config=True, remarks=remarks)
+    config = structs.replace(config, warnings=(*options.remarks, *config.warnings))
+    options = with_prompt_files(options, folder)
+    added = added_folders((*options.add_dirs, *given.add_dirs), folder)
+    return RunSetup(options, config=config, folder=folder, environ=environ, added=added)
 
 
 def offered_modes(setup: RunSetup) -> tuple[Mode, ...]:

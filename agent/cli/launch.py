@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from agent import app, commands, stream_protocol, ui
-from agent.app import (
-    Options,
-    RunSetup,
-    added_folders,
-    check_folder,
-    given_settings,
-    has_credentials,
-    load_config,
-    with_prompt_files,
-)
+from agent.app import Options, RunSetup, check_folder, has_credentials, read_setup
 from agent.errors import AgentError, AuthenticationError, ConfigError, UsageError, limit_reached
 from agent.import_guard import import_nothing_from
 from agent.version import program_name
@@ -104,12 +95,6 @@ def _refuse(options: Options, error: str) -> None:
         write_refusal(error, options.resume or "")
 
 
-SAFE_MODE = (
-    "--safe-mode: memory files, hooks, skills, agents, output styles and MCP servers are disabled, except the"
-    " servers of --mcp-config; settings and permission rules still apply"
-)
-
-
 def run_setup(options: Options) -> RunSetup:
     """Return the setup for the options, and change to their directory.
 
@@ -131,20 +116,10 @@ def run_setup(options: Options) -> RunSetup:
     for name in [name for name, value in os.environ.items() if not value.strip()]:
         if name.startswith("ANTHROPIC_"):  # the SDK reads them too, even if they are empty
             del os.environ[name]
-    given = given_settings(options.settings, options.setting_sources, folder)
-    environ = {**os.environ, **given.environ}
+    setup = read_setup(options, folder, os.environ)
     # The user's editor and browser are looked for here, and run outside the sandbox.
-    os.environ["PATH"] = path_outside(environ.get("PATH", os.defpath), str(folder))
-    config = load_config(environ, folder, Path.home(), given)
-    require_access(config.state_dir)
-    if options.safe_mode:  # settings and rules still apply: they may restrict the model
-        config = replace(config, hooks=(), status_line="", output_style="")
-        remarks = (*options.remarks, SAFE_MODE)
-        options = replace(options, setting_sources=(), strict_mcp_config=True, remarks=remarks)
-    config = replace(config, warnings=(*options.remarks, *config.warnings))
-    options = with_prompt_files(options, folder)
-    added = added_folders((*options.add_dirs, *given.add_dirs), folder)
-    setup = RunSetup(options, config=config, folder=folder, environ=environ, added=added)
+    os.environ["PATH"] = path_outside(setup.environ.get("PATH", os.defpath), str(folder))
+    require_access(setup.config.state_dir)
     if lines := recover_transcripts(folder, setup.spare_places).lines():
         config = replace(setup.config, warnings=(*setup.config.warnings, *lines))
         setup = replace(setup, config=config)

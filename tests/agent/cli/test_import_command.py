@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.app import load_config
+from agent.app.config import load_config
 from agent.cli.import_command import run_import
 from agent.extensions.mcp import ServerFiles
 
