@@ -91,7 +91,8 @@ def _agents_line(session: Session) -> list[str]:
 
 def _cost_lines(session: Session, config: Config) -> list[str]:
     unpriced = session.unpriced
-    priced = [model for model in session.spending if model not in unpriced]
+    known = [model for model in session.spending if model not in unpriced]
+    priced = [model for model in known if session.prices.planning(model).input]
     lines = [f"cost              {f'${session.cost:.4f}':>12}"]
     lines += [f"  at the list prices of {', '.join(priced)}"] if priced else []
     if priced and (host := _other_server(config)):

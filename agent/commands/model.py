@@ -55,8 +55,8 @@ async def _change_model(controller: Controller, name: str) -> None:
     if context.asking.locked():
         controller.emit(Notice(f"the model changes to {name} after the current request"))
     await controller.factory.change_model(session, context, name)
-    await show_cold_cost(session, context, controller.emit, OTHER_MODEL, cold=tokens_when_cold)
     controller.emit(Notice(f"the model is now {context.settings.model}"))
+    await show_cold_cost(session, context, controller.emit, OTHER_MODEL, cold=tokens_when_cold)
     controller.services.warn_of_retirement()
     if doubt := controller.services.selection.doubt():
         controller.emit(Notice(doubt, "warning"))

@@ -146,7 +146,9 @@ async def show_prompt_cost(
     if (dollars := tokens * price) >= MIN_TOLD_DOLLARS:
         bill = f"large prompt: {tokens:,} tokens (~${dollars:.2f})"
         if any(each.attachment for each in blocks):
-            advice = "Mention lines (@file#L10-20), or the path without @ to let the model read parts."
+            advice = (
+                "interrupt and mention lines (@file#L10-20) or the path without @ to let the model read parts"
+            )
         else:
-            advice = "Save it to a file and mention its path to let the model read parts."
-        emit(Notice(f"{bill}. {advice}"))
+            advice = "interrupt, save it to a file and mention its path to let the model read parts"
+        emit(Notice(f"{bill}; {advice}"))

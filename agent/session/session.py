@@ -335,7 +335,8 @@ def record_opening(session: Session, settings: RequestSettings, window: int, fol
         if same and before.folder == folder and list(before.about.get("holes", ())) == gaps:
             return
         if not same and _shows_thinking(session):
-            emit(Notice("the model or the tools have changed; earlier thinking is no longer in the context"))
+            what = "model has" if before.model != settings.model else "tools have"
+            emit(Notice(f"the {what} changed; earlier thinking is no longer in the context"))
         if before.folder != folder:
             was = before.folder or "an unknown directory"
             emit(Notice(f"the session's directory has changed from {was} to {folder}", "warning"))

@@ -318,8 +318,9 @@ def test_a_model_that_the_service_does_not_have_is_refused_with_the_nearest(tmp_
         asyncio.run(ask(server))
 
 
-def test_the_demo_offers_no_other_model(tmp_path: Path) -> None:
+def test_the_demo_offers_no_other_model_and_has_no_list_prices(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
+        assert "list prices" not in await run.do("hello", "/cost")
         assert "cannot change the model with --offline" in await run.do("/model opus")
         assert run.controller.status().model == "makeroom-offline"
 

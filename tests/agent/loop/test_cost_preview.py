@@ -190,18 +190,18 @@ class FixedCounter:
         return (self.tokens - 1, 1)
 
 
-SAVE = "Save it to a file and mention its path to let the model read parts."
-NAME = "Mention lines (@file#L10-20), or the path without @ to let the model read parts."
+SAVE = "interrupt, save it to a file and mention its path to let the model read parts"
+NAME = "interrupt and mention lines (@file#L10-20) or the path without @ to let the model read parts"
 
 
 @each_row(
     "estimate, price, cached, counted, asked, told",
     [
-        (8_000, Prices(10, write=2.0), "5m", None, 1, f"large prompt: 8,000 tokens (~$0.16). {SAVE}"),
-        (8_000, Prices(10, write=2.0), "5m", 5_000, 1, f"large prompt: 5,000 tokens (~$0.10). {SAVE}"),
-        (8_000, Prices(10, write=2.0), None, 5_000, 1, f"large prompt: 5,000 tokens (~$0.05). {SAVE}"),
+        (8_000, Prices(10, write=2.0), "5m", None, 1, f"large prompt: 8,000 tokens (~$0.16); {SAVE}"),
+        (8_000, Prices(10, write=2.0), "5m", 5_000, 1, f"large prompt: 5,000 tokens (~$0.10); {SAVE}"),
+        (8_000, Prices(10, write=2.0), None, 5_000, 1, f"large prompt: 5,000 tokens (~$0.05); {SAVE}"),
         (8_000, Prices(10, write=2.0), None, 4_900, 1, ""),
-        (2_500, Prices(10, write=1.0), "5m", 6_000, 1, f"large prompt: 6,000 tokens (~$0.06). {SAVE}"),
+        (2_500, Prices(10, write=1.0), "5m", 6_000, 1, f"large prompt: 6,000 tokens (~$0.06); {SAVE}"),
         (2_499, Prices(10, write=1.0), "5m", 6_000, 0, ""),
         (8_000, Prices(10, is_guess=True), "5m", 6_000, 0, ""),
     ],

@@ -229,7 +229,7 @@ def test_the_settings_of_a_session_are_recorded_once_after_each_change(tmp_path:
     session.reply(IncomingReply([ThinkingBlock("well", "signed"), TextBlock("so")], complete=True), 0)
     opened()
     [lost] = told
-    assert isinstance(lost, Notice) and "earlier thinking is no longer in the context" in lost.text
+    assert lost == Notice("the tools have changed; earlier thinking is no longer in the context")
     assert len(opened(folder="/q")) == 1 and opened(folder="/q") == []
     assert told[1:] == [Notice("the session's directory has changed from /p to /q", "warning")]
     session.close("left")
