@@ -64,21 +64,28 @@ async def project_items(setup: RunSetup) -> list[ProjectItem]:
 async def choose_items(
     approvals: Approvals, items: Sequence[ProjectItem], chooser: Chooser, emit: Emit
 ) -> bool:
-    """Enable and disable items in a menu until the user is done; return False if they left it with Esc."""
+    """Let the user mark items in a menu, and record the marks; return False if they left it with Esc."""
+    marked = [approvals.allows(item) for item in items]
     at = 1
     while True:
         rows = [
-            MenuRow(str(place), _title(item, approvals), key=str(place))
-            for place, item in enumerate(items, 1)
+            MenuRow(str(place), _title(item, mark), key=str(place))
+            for place, (item, mark) in enumerate(zip(items, marked, strict=True), 1)
         ]
         title = "Select the items to enable; the last row is Done"
         menu = Menu(title, (*rows, MenuRow("0", "Done")), at=at - 1, switches=True)
         chosen = await chooser.choose(menu)
-        if chosen is None or chosen.value == "0":
-            return chosen is not None
+        if chosen is None:
+            return False
+        if chosen.value == "0":
+            break
         at = int(chosen.value)
-        item = items[at - 1]
-        record_decision(approvals, [item], not approvals.allows(item), emit)
+        marked[at - 1] = not marked[at - 1]
+    for allowed in (True, False):
+        alike = [item for item, mark in zip(items, marked, strict=True) if mark is allowed]
+        if changed := [item for item in alike if approvals.allows(item) is not allowed]:
+            record_decision(approvals, changed, allowed, emit)
+    return True
 
 
 def record_decision(approvals: Approvals, items: Sequence[ProjectItem], allowed: bool, emit: Emit) -> None:
@@ -145,9 +152,8 @@ def _outcome(approvals: Approvals, items: Sequence[ProjectItem]) -> str:
     return f"{'; '.join(parts)} ({'decide' if waiting else 'change'} with /trust)"
 
 
-def _title(item: ProjectItem, approvals: Approvals) -> str:
-    mark = "x" if approvals.allows(item) else " "
-    return f"[{mark}] {item.kind} {item.name}: {shorten(item.shows, MAX_SHOWS_CHARS)}"
+def _title(item: ProjectItem, marked: bool) -> str:
+    return f"[{'x' if marked else ' '}] {item.kind} {item.name}: {shorten(item.shows, MAX_SHOWS_CHARS)}"
 
 
 def _unattended(items: Sequence[ProjectItem]) -> str:

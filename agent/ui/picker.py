@@ -129,8 +129,8 @@ def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicke
 
 def _key_hint(menu: Menu, ctx: RenderContext) -> str:
     if menu.switches:
-        long = "Enter or Space to toggle · Esc to close · type to search"
-        return ctx.hint(long, "Enter or Space · Esc to close")
+        long = "Enter or Space to toggle · Esc to cancel · type to search"
+        return ctx.hint(long, "Enter or Space · Esc to cancel")
     if menu.filters:
         return ctx.hint("Enter to choose · Esc to cancel · type to search", "type to search · Enter · Esc")
     return ctx.hint("Enter or a digit to choose · Esc to cancel", "Enter or a digit · Esc")

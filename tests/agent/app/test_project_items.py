@@ -84,8 +84,8 @@ def test_what_was_left_open_stays_off_and_needs_approval_at_the_next_start(tmp_p
     text, decisions = settle(tmp_path, "choose", "")  # Esc among the items is reported, too
     assert text.splitlines()[-1] == "disabled: 2 hooks (decide with /trust)"
     text, decisions = settle(tmp_path, "choose", "1", "")
-    assert text.splitlines()[-1] == "enabled: 1 hook; disabled: 1 hook (decide with /trust)"
-    assert decisions == [True, None]
+    assert text.splitlines()[-1] == "disabled: 2 hooks (decide with /trust)"
+    assert decisions == [None, None]
 
 
 def test_what_was_decided_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_space_switches_in_a_list_to_switch_and_its_foot_says_so():
         return foot, words, present(await choosing).value
 
     foot, words, value = asyncio.run(switched(" "))
-    assert "Enter or Space to toggle · Esc to close" in foot and (words, value) == ("", "1")
+    assert "Enter or Space to toggle · Esc to cancel" in foot and (words, value) == ("", "1")
     assert asyncio.run(switched("Do"))[1:] == ("Do", "0")
 
 
