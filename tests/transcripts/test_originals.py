@@ -56,6 +56,13 @@ def test_a_fact_a_block_and_a_stretch_can_be_recalled(recall: Originals) -> None
     assert recall.original("r4-r7") == "[r4 assistant]\nfound the Needle, the NEEDLE\n\n[r7 user]\nthanks"
 
 
+def test_a_long_stretch_ends_with_where_it_goes_on(tmp_path: Path) -> None:
+    facts = [User(seq, 0.0, (TextBlock("x" * MAX_FACT_CHARS),)) for seq in range(1, 110)]
+    text = Originals(fold(facts), tmp_path).original("r1-r109")
+    assert text.endswith("x\n\n[... more follows: recall the range after r101]")
+    assert len(text) < 410_000
+
+
 def test_two_blocks_of_a_result_come_back_byte_for_byte(tmp_path: Path) -> None:
     two = Result(3, 0.0, 2, 1, (TextBlock("a\n"), TextBlock("b")), (1, 1))
     assert Originals(fold([*FACTS[:2], two]), tmp_path).original("r3") == "a\nb"
