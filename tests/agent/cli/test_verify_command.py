@@ -14,13 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 from agent.__main__ import SUBCOMMANDS
-from agent.cli.verify_command import run_verify, verify_transcript
+from agent.cli.verify_command import Difference, run_verify, verify_transcript
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.transcripts.sample_turn import SID, TURN
 from transcripts.codec import decode_line, encode_fact, seal
 from transcripts.facts import Clear, Compacted, Fact, RequestSent, Result
 from transcripts.messages import ImageBlock, TextBlock
-from transcripts.search import record_path, recorded_sids
+from transcripts.search import Originals, record_path, recorded_sids
 
 SECRET = "correct-horse-battery"
 
@@ -158,7 +158,9 @@ def test_a_last_line_that_was_cut_off_is_reported(tmp_path: Path) -> None:
     )
 
 
-def test_a_result_of_several_blocks_is_unchanged(tmp_path: Path) -> None:
+def test_a_result_of_several_blocks_is_unchanged_and_a_wrong_recall_of_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     user, reply, started, result, end = TURN
     assert isinstance(result, Result)
     blocks = (*result.content, TextBlock("[put back: a.py]"), ImageBlock("image/png", "iVBORw0KGgo="))
@@ -168,6 +170,9 @@ def test_a_result_of_several_blocks_is_unchanged(tmp_path: Path) -> None:
     record_path(tmp_path, SID).parent.mkdir()
     record_path(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in facts))
     assert verify_transcript(record_path(tmp_path, SID), tmp_path).removed == 1
+    monkeypatch.setattr(Originals, "original", lambda self, id: "another text")
+    with pytest.raises(Difference, match=f"r{result.seq}: the recalled text differs from the removed text"):
+        verify_transcript(record_path(tmp_path, SID), tmp_path)
 
 
 @pytest.mark.parametrize("words", [["verify"], ["recall", "value"]])
