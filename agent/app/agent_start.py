@@ -16,7 +16,7 @@ from agent.session import Session
 from tools.base import ToolError
 from tools.spawning import SpawnRequest, SpawnResult
 
-from .composition import Services
+from .services import Services
 
 _RUN_MODULE = f"{__package__}.nested_session"
 

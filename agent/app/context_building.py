@@ -58,10 +58,10 @@ from transcripts import (
     visible_definition,
 )
 
-from .composition import Services
 from .options import NO_EFFORT
 from .own_commands import commands_within
 from .permission_loading import home_of, permission_store
+from .services import Services
 from .setup import RunSetup
 from .tool_search import sent_definitions
 from .web_tools import served_web_tools, web_tools

@@ -25,9 +25,9 @@ from tools.spawning import SpawnRequest
 from transcripts import Block
 
 from .agent_rights import AgentApprover, AgentHooks, NarrowedPermissions, refused_to_agents
-from .composition import Services
 from .context_building import compaction_state, overheads, request_settings, require_price, shows
 from .options import EFFORTS
+from .services import Services
 
 
 class NestedCall(Struct, frozen=True):

@@ -61,9 +61,9 @@ from transcripts import (
 from transcripts.wording import pluralize
 
 from .agent_fork import begin_fork, works_as_fork
-from .composition import Services
 from .follow_ups import run_agent_turns
 from .nested_context import NestedCall, nested_context, preloaded_skills
+from .services import Services
 
 MAX_REPORT_TOKENS = 2_000  # the calling session gets at most this much of an agent's report
 LAST_WORD = "This is your last request. Do not call a tool. Write your report now, from what you have."

@@ -18,7 +18,6 @@ from tools.processes import command_runner
 from transcripts import FromElsewhere, RequestSent
 
 from .agent_start import give_agents
-from .composition import Services
 from .context_building import (
     build_context,
     compaction_state,
@@ -28,6 +27,7 @@ from .context_building import (
     require_price,
 )
 from .options import EFFORTS
+from .services import Services
 from .setup import RunSetup
 
 

@@ -19,8 +19,8 @@ from compact import WindowState
 from tools.processes import command_runner
 from transcripts import first_words
 
-from .composition import Services
 from .own_commands import commands_within
+from .services import Services
 from .start_screen import start_command, starting_status
 
 STATUS_INTERVAL_S = 0.3  # at least, from one start of the command to the next

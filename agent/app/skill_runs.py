@@ -26,8 +26,8 @@ from tools.spawning import SpawnRequest
 from tools.task import DEFAULT_AGENT
 from transcripts import ChannelBlock, Display
 
-from .composition import Services
 from .mentioned_files import mentioned_files
+from .services import Services
 
 UNAPPROVED = "[not run: {line}: {path} belongs to the project and is not approved; approve it with /trust]"
 # Agents that cannot run a skill, and their replacements.

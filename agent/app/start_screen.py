@@ -18,9 +18,9 @@ from tools.sandbox import short_path
 from transcripts import ProjectRecords, format_age
 from transcripts.wording import pluralize, shorten
 
-from .composition import Services
 from .options import Options
 from .project_approval import record_decision
+from .services import Services
 from .setup import RunSetup
 from .unusual_places import OTHER_SPELLINGS
 

@@ -12,8 +12,9 @@ from threading import Event as Signal
 from typing import Any
 
 from agent.app import Options
-from agent.app.composition import Services, make_services
+from agent.app.composition import make_services
 from agent.app.config import Config
+from agent.app.services import Services
 from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
 from agent.events import Event, TurnFinished

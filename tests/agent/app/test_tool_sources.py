@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from agent.app import Options
-from agent.app.composition import Services, make_services
+from agent.app.composition import make_services
 from agent.app.config import Config
 from agent.app.context_building import overheads
+from agent.app.services import Services
 from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
 from agent.errors import ConfigError

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent.app.composition import Services, make_services
+from agent.app.composition import make_services
 from agent.app.config import Config
 from agent.app.options import Options
+from agent.app.services import Services
 from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
 from agent.cli.mcp_command import run_mcp
