@@ -47,10 +47,14 @@ ADD = f"""{CHECKED}
 if "$0" rev-parse -q --verify "refs/heads/$2" >/dev/null; then
     echo "a branch named '$2' already exists"
     echo taken
+elif ! mkdir "$1" 2>/dev/null; then  # the name belongs to the process that makes its directory
+    [ -e "$1" ] || mkdir "$1" || exit 0
+    echo "$1 already exists"
+    echo taken
 elif "$0" -c checkout.workers=0 worktree add -q -b "$2" "$1" HEAD; then
     echo ok
-elif [ -e "$1/.git" ]; then  # another process was first
-    echo taken
+else
+    rmdir "$1" 2>/dev/null
 fi
 exit 0
 """

@@ -205,6 +205,22 @@ def test_a_worktree_that_cannot_be_merged_is_kept_and_the_way_back_shown(project
     assert (project / "src" / "a.py").read_text() == "unsaved\n"
 
 
+def test_a_name_belongs_to_the_process_that_began_with_it(project: Path) -> None:
+    first = project / ".makeroom" / "worktrees" / "work-1"
+
+    async def work(runner: GitRunner) -> None:
+        async def after_another(folder: Path, script: str, arguments: Sequence[str]) -> str:
+            first.mkdir(exist_ok=True)  # since its name was found unused
+            return await runner(folder, script, arguments)
+
+        assert (await opened(after_another, project)).name == "work-2"
+        assert [*first.iterdir()] == []
+        with pytest.raises(UsageError, match="work-1 already exists"):
+            await opened(runner, project, "work-1")
+
+    with_git(project, work)
+
+
 def test_nothing_is_lost_when_a_worktree_cannot_be_merged_or_removed(project: Path) -> None:
     async def work(runner: GitRunner) -> None:
         tree = await opened(runner, project, "b")
