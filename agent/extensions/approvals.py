@@ -6,18 +6,16 @@ it another item.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from agent.settings_files import json_object_in
-from transcripts.storage import make_private_folders, opened_fd, replace_file
+from transcripts.storage import locked, replace_file
 
 EVERYWHERE = "*"  # the file's key for decisions that apply to all projects
 
@@ -69,7 +67,7 @@ class Approvals:
         """Store decisions about items. Raises OSError if that fails; they still apply to this run."""
         decided = list(items)
         self._decisions |= {self._key(item): allowed for item in decided}
-        with _locked(self.path):
+        with locked(self.path):
             kept = _stored(self.path)
             for item in decided:
                 kept.setdefault(self._place(item), {})[self._key(item)] = allowed
@@ -97,12 +95,3 @@ def _stored(path: Path) -> dict[str, dict[str, object]]:
     """Return the decisions in the file, by directory; none if it cannot be read, so all are asked again."""
     found = json_object_in(path, 8 * 1024 * 1024)
     return {folder: kept for folder, kept in found.items() if isinstance(kept, dict)}
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Keep other processes from changing the file."""
-    make_private_folders(path.parent)
-    with opened_fd(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT) as fd:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from agent import shell
 from agent.settings_files import MAX_SETTINGS_BYTES, read_settings
 from transcripts import ToolUseBlock
-from transcripts.storage import make_private_folders, read_regular, replace_file
+from transcripts.storage import locked, read_regular, replace_file
 
 from .modes import Mode
 from .rule_syntax import OPENING, Rule, parse_rules
@@ -93,9 +93,13 @@ class PermissionStore:
 
     def _store_openings(self, path: Path) -> None:
         """Store the digests of programs for the `open` rules in the file. Raises OSError."""
-        lines = {rule.pattern for rule in (*self.rules.allow, *stored_rules(path)) if rule.tool == OPENING}
-        kept = {line: known for line, known in self.rules.opened.items() if line in lines}
-        replace_file(path.with_suffix(".opened"), msgspec.json.encode(kept))
+        with locked(path):
+            lines = {
+                rule.pattern for rule in (*self.rules.allow, *stored_rules(path)) if rule.tool == OPENING
+            }
+            known = {**stored_openings(path), **self.rules.opened}
+            kept = {line: programs for line, programs in known.items() if line in lines}
+            replace_file(path.with_suffix(".opened"), msgspec.json.encode(kept))
 
     def remove(self, rule: Rule) -> None:
         """Remove a rule, from the file too if it was granted permanently. Raises as `store_rule`."""
@@ -168,33 +172,36 @@ def store_rule(path: Path, rule: Rule) -> None:
 
     Raises ConfigError if the file cannot be read, OSError if it cannot be written.
     """
-    granted = read_settings(path)
-    stored = _rules_in(granted)
-    if str(rule) not in stored:
-        _write(path, {**granted, "allow": [*stored, str(rule)]})
+    with locked(path):
+        granted = read_settings(path)
+        stored = _rules_in(granted)
+        if str(rule) not in stored:
+            _write(path, {**granted, "allow": [*stored, str(rule)]})
 
 
 def drop_rule(path: Path, rule: Rule) -> None:
     """Remove an allow rule from the file; the others stay. Raises as `store_rule`."""
-    granted = read_settings(path)
-    left: list[str] = []
-    for text in _rules_in(granted):
-        try:
-            rules = parse_rules(text)
-        except ValueError:
-            left.append(text)
-        else:
-            left += [text] if rule not in rules else [str(each) for each in rules if each != rule]
-    _write(path, {**granted, "allow": left})
+    with locked(path):
+        granted = read_settings(path)
+        left: list[str] = []
+        for text in _rules_in(granted):
+            try:
+                rules = parse_rules(text)
+            except ValueError:
+                left.append(text)
+            else:
+                left += [text] if rule not in rules else [str(each) for each in rules if each != rule]
+        _write(path, {**granted, "allow": left})
 
 
 def change_places(path: Path, action: str, *, add: Iterable[str] = (), drop: tuple[str, ...] = ()) -> None:
     """Add and drop paths that sandboxed commands may "write" or "read". Raises as `store_rule`."""
-    granted = read_settings(path)
-    places = dict(granted.get("sandbox", {}))
-    left = [place for place in places.get(action, ()) if place not in drop]
-    places[action] = list(dict.fromkeys((*left, *add)))
-    _write(path, {**granted, "sandbox": places})
+    with locked(path):
+        granted = read_settings(path)
+        places = dict(granted.get("sandbox", {}))
+        left = [place for place in places.get(action, ()) if place not in drop]
+        places[action] = list(dict.fromkeys((*left, *add)))
+        _write(path, {**granted, "sandbox": places})
 
 
 def _rules_in(granted: Mapping[str, Any]) -> list[str]:
@@ -206,7 +213,6 @@ def _write(path: Path, granted: Mapping[str, Any]) -> None:
     places = granted.get("sandbox", {})
     if any(places.values()):
         text += "\n[sandbox]\n" + "".join(_toml_list(name, texts) for name, texts in places.items())
-    make_private_folders(path.parent)
     replace_file(path, text.encode())
 
 

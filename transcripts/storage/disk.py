@@ -187,6 +187,15 @@ def set_own_mode(path: Path, mode: int) -> None:
         path.chmod(mode, follow_symlinks=False)
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes from changing a file that they lock as well. Raises OSError."""
+    make_private_folders(path.parent)
+    with opened_fd(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT) as fd:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+
+
 def write_ignore_files(folder: Path, disk: Disk = DISK) -> None:
     """Exclude everything in a directory from git and from searches with rg, fd and ag. Raises OSError.
 

@@ -305,7 +305,7 @@ def test_what_is_kept_for_the_user_is_private_whatever_the_umask(tmp_path: Path)
     made = [path, *path.parents[: len(path.parents) - len(tmp_path.parents) - 1]]
     assert tmp_path / "home" in made
     assert [stat.S_IMODE(each.stat().st_mode) & 0o077 for each in made] == [0] * len(made)
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert {each.name for each in path.parent.iterdir()} == {path.name, f"{path.stem}.lock"}
 
 
 def test_prices_of_models_of_ones_own_are_dollars_per_million_tokens(home: Home) -> None:

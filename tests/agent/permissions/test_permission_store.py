@@ -1,5 +1,6 @@
 """The rules of a session, and those that are kept for a project in a file."""
 
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from agent.permissions.permission_store import (
     PermissionStore,
     drop_rule,
     store_rule,
+    stored_openings,
     stored_places,
     stored_rules,
 )
@@ -23,6 +25,7 @@ from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
 from agent.permissions.sandbox_settings import SandboxSettings
 from agent.settings_files import permissions_path
+from agent.shell import KnownPrograms
 from tools.base import Access
 
 LOG, PUSH = Rule("bash", "git log", "a flag"), Rule("bash", "git push", "a flag")
@@ -59,6 +62,27 @@ def test_a_permanent_rule_is_in_the_file_once_and_is_removed_from_both(path: Pat
     store.remove(store.rules.allow[0])
     assert stored_rules(path) == (PUSH,)
     assert origins(store.rules.allow) == [("bash(git push)", str(path)), ("bash(git log)", SESSION_ORIGIN)]
+
+
+def test_two_programs_that_grant_rules_at_once_lose_none(path: Path) -> None:
+    """Nor what one of them knows of the programs behind its rules."""
+
+    def grant(name: str) -> None:
+        lines = [f"make {name}{number}" for number in range(6)]
+        known = {line: KnownPrograms(line) for line in lines}
+        store = PermissionStore(PermissionRules(opened=known), path)
+        for line in lines:
+            store.allow_always(Rule(OPENING, line, exact=True))
+            store.let_through("write", f"/srv/{line}")
+
+    both = [get_context("fork").Process(target=grant, args=(name,)) for name in "ab"]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    lines = {f"make {name}{number}" for name in "ab" for number in range(6)}
+    assert {rule.pattern for rule in stored_rules(path)} == lines == stored_openings(path).keys()
+    assert len(stored_places(path)["write"]) == 12
 
 
 def test_only_the_removed_rule_goes_not_an_equal_one_from_elsewhere(path: Path) -> None:
