@@ -63,7 +63,7 @@ def document_terms(text: str) -> dict[str, int]:
         for term in _word_terms(word):
             counts[term] = counts.get(term, 0) + times
     most_once = 1 + len(counts) // TERMS_PER_REPEAT
-    return {term: 1 + (times > most_once) for term, times in counts.items()}
+    return {term: 1 + (times > most_once) for term, times in counts.items() if term not in STOP_WORDS}
 
 
 def query_terms(query: str) -> tuple[QueryTerm, ...]:
@@ -73,7 +73,8 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
         terms = _word_terms(word)
         for term in terms:
             begins_pair = len(term) == 1 and is_unspaced(term)
-            if not begins_pair or not any(other.endswith(term) for other in terms if other != term):
+            ends_pair = begins_pair and any(other.endswith(term) for other in terms if other != term)
+            if not ends_pair and term not in STOP_WORDS:
                 is_prefix = begins_pair or bool(star and term == terms[-1])
                 found.setdefault(term, QueryTerm(term, is_prefix=is_prefix))
     return tuple(sorted(found.values(), key=lambda term: -len(term.text))[:MAX_QUERY_TERMS])
@@ -120,5 +121,5 @@ def _part_terms(word: str) -> tuple[str, ...]:
         )
         told = [part for part in spelt if len(part) > 1 or not part.isascii() or part.isdecimal()]
         if any(map(str.isalpha, told)):
-            return tuple(part[:MAX_TERM_CHARS] for part in dict.fromkeys(told) if part not in STOP_WORDS)
-    return () if whole in STOP_WORDS else (whole[:MAX_TERM_CHARS],)
+            return tuple(part[:MAX_TERM_CHARS] for part in dict.fromkeys(told))
+    return (whole[:MAX_TERM_CHARS],)
