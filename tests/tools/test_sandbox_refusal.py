@@ -324,6 +324,16 @@ def test_a_refused_connection_without_an_address_is_explained_by_the_servers_out
         assert unnamed_refusal(replace(failed, output="no such file")) == ""
 
 
+def test_a_link_that_could_not_be_removed_is_named_itself(run: SandboxedRun) -> None:
+    """Not the file that it leads to, for which the question would offer a rule."""
+    link = run.cwd / ".git/hooks/pre-commit"
+    link.symlink_to(run.cwd.parent / "home/notes")
+    removing = found(run, f"rm: cannot remove '{link}': Read-only file system")
+    writing = found(run, f"tee: {link}: Read-only file system")
+    assert removing is not None and removing.target == str(link)
+    assert writing is not None and writing.target.endswith("home/notes")
+
+
 def test_a_socket_that_is_missing_outside_as_well_is_said_to_be(run: SandboxedRun) -> None:
     """The client says that permission is denied, as if the permissions of the socket were the cause."""
     folder = run.profile.hidden[0]

@@ -45,6 +45,7 @@ _REFUSED = lazy_pattern(
     r"|\((?:os error|errno) (?:30|13|1|18|16)\)",
     re.IGNORECASE,
 )
+_REMOVES = lazy_pattern(r"\b(?:remove|unlink|rename|delete)\b|^mv: ", re.IGNORECASE)
 _MOVED = lazy_pattern(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNORECASE)
 _REDIRECTION = lazy_pattern(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # a shell about its own `>`
 _PATHLESS_OF_GIT = lazy_pattern(r"\berror: unable to create temporary file:")
@@ -237,7 +238,8 @@ def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
     folders = _working_folders(run)
     for at in found[:50]:
         named = [*_objects_of_git(lines, at, folders[0]), *_named_paths(lines, at)]
-        for path in (_real_path(name, folder) for name in named for folder in folders):
+        itself = _REMOVES.search(lines[at]) is not None
+        for path in (_real_path(name, folder, itself) for name in named for folder in folders):
             if path is None or (action := _refused_action(run, path, lines[at])) is None:
                 continue
             program = _program(lines[at], run.line)
@@ -291,9 +293,11 @@ def _quoted(text: str) -> list[str]:
     return [next(filter(None, groups)) for groups in _QUOTED_NAME.findall(text)]
 
 
-def _real_path(name: str, cwd: Path) -> Path | None:
+def _real_path(name: str, cwd: Path, itself: bool) -> Path | None:
+    """Return the path that a name leads to, or with `itself` that of a link at its end."""
     with suppress(OSError, ValueError, RuntimeError):  # unknown user, a NUL, circular links
-        return Path(os.path.realpath(cwd / Path(name.strip()).expanduser()))
+        path = cwd / Path(name.strip()).expanduser()
+        return Path(os.path.realpath(path.parent), path.name) if itself else Path(os.path.realpath(path))
     return None
 
 
