@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from transcripts.secrets import SecretMasks, StreamRedactor
 from transcripts.storage import make_private_folders
 
 MAX_SERVER_LOG_BYTES = 1024 * 1024
@@ -14,18 +15,28 @@ MAX_TOLD_LINE_CHARS = 300
 
 
 class ServerLog:
-    """The newest part of a server's standard error, in a file. `mask` hides secrets.
+    """The newest part of a server's standard error, in a file.
+
+    `masks` are its own secrets, which may be split between the pieces that it writes; `mask` hides others.
 
     last  the newest line
     """
 
-    def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
+    def __init__(self, path: Path, masks: SecretMasks, mask: Callable[[str], str]) -> None:
         self.path = path
+        self._redactor = StreamRedactor(masks)
         self._mask = mask
         self.last = ""
 
     def take(self, data: bytes) -> None:
         """Append to the log. Errors such as a full disk are ignored."""
+        self._write(self._redactor.feed(data))
+
+    def end(self) -> None:
+        """Append the end of a line that is not complete."""
+        self._write(self._redactor.flush())
+
+    def _write(self, data: bytes) -> None:
         text = self._mask(data.decode("utf-8", "replace"))
         lines = [line for line in text.splitlines() if line.strip()]
         if lines:

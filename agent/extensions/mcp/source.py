@@ -170,9 +170,8 @@ class McpServers:
     def _log(self, entry: ServerEntry, word: str) -> ServerLog:
         folder = str(self.setup.files.folder)
         digest = hashlib.sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()
-        masks = entry.masks
         path = self.setup.state_dir / "mcp" / f"{word}-{digest[:8]}.log"
-        return ServerLog(path, lambda text: self.setup.mask(masks.text(text)))
+        return ServerLog(path, entry.masks, self.setup.mask)
 
     def begin(self) -> None:
         """Begin to connect every server that is not connected."""

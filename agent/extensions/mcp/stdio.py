@@ -105,6 +105,7 @@ class StdioConnection:
 
     async def _how_it_ended(self) -> str:
         await asyncio.wait({self._command.exited}, timeout=0.5)
+        self._log.end()
         status = self._command.exited.result() if self._command.exited.done() else None
         code, signal_name = exit_status(status)
         if signal_name:

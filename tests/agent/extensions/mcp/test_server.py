@@ -17,13 +17,14 @@ from agent.extensions.mcp.files import ServerFiles
 from agent.extensions.mcp.prompts import find_prompt, listed_prompts
 from agent.extensions.mcp.resources import attached_resource, mentioned_resources, resource_summaries
 from agent.extensions.mcp.server import McpServer, ServerChange, ServerLimits
-from agent.extensions.mcp.server_log import MAX_SERVER_LOG_BYTES
+from agent.extensions.mcp.server_log import MAX_SERVER_LOG_BYTES, ServerLog
 from agent.extensions.mcp.source import McpServers, McpSetup
 from agent.extensions.mcp.tool import mcp_tool
 from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from tests.agent.loop.world import world
 from tests.strict_api.reply import Reply, calls
 from tools.base import ToolContext, ToolError
+from transcripts.secrets import SecretMasks
 
 SCRIPT = str(Path(__file__).parent / "server_script.py")
 NO_HOME = "/dev/null/home"  # cannot be created by anyone
@@ -289,3 +290,11 @@ def test_no_server_keeps_a_turn_from_its_end(tmp_path: Path, mode: str) -> None:
             assert log is None or log.stat().st_size <= MAX_SERVER_LOG_BYTES
 
     asyncio.run(run())
+
+
+def test_a_secret_that_a_server_writes_in_two_pieces_is_not_in_its_log(tmp_path: Path) -> None:
+    log = ServerLog(tmp_path / "log", SecretMasks(("hunter22-secret",)), str)
+    for piece in (b"started with hunter", b"22-secret\nsk-ant-api03-Zz9yX8wV7u", b"T6sR5qP4oN3mL2\nend"):
+        log.take(piece)
+    log.end()
+    assert log.path.read_text() == "started with ****\n[Anthropic key masked]\nend" and log.last == "end"
