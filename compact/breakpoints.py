@@ -105,8 +105,9 @@ def cached_messages(folded: Folded, then: Folded, first: int, since: float) -> i
 
 
 def _reaches(view: View, end: int, entry: int) -> bool:
-    between = view[entry + 1 : min(end, entry + LOOK_BACK_BLOCKS) + 1]
-    return entry <= end <= entry + LOOK_BACK_BLOCKS and sum(map(_blocks, between)) <= LOOK_BACK_BLOCKS
+    if not entry <= end <= entry + LOOK_BACK_BLOCKS:
+        return False
+    return sum(map(_blocks, view[entry + 1 : end + 1])) <= LOOK_BACK_BLOCKS
 
 
 def _entries(folded: Folded, view: View, first: int, since: float) -> Iterator[int]:

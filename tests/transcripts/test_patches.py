@@ -1,6 +1,8 @@
 """Patches of apply_patch are parsed in one place, for importers and for compaction."""
 
-from compact.patches import files_of, old_texts, patched_text
+from msgspec.structs import replace
+
+from compact.patches import files_of, is_patch, old_texts, patched_text
 from transcripts.importers.apply_patch import own_calls
 from transcripts.messages import ToolUseBlock
 from transcripts.patches import PatchHunk, file_patches
@@ -45,4 +47,7 @@ def test_importers_and_compaction_read_the_same_old_texts():
     edits = [call.input["old_string"] for call in own_calls(use) if call.name == "edit"]
     assert edits == list(old_texts(use)) == ["a = 1\n\nold = 2", "gone"]
     assert files_of(use) == ["src/a.py", "b.py", "c.py", "d.py"]
+    command = {"command": ["apply_patch", PATCH]}
+    assert is_patch(use) and is_patch(replace(use, input=command))
+    assert not is_patch(replace(use, input={"input": "a = 1", "command": ["cat", "a.py"]}))
     assert patched_text(PATCH) == "a = 1\n\nnew = 2\n\nx = 1\n" and patched_text("plain") == "plain"
