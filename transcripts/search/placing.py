@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 
-from .words import UNSPACED, QueryTerm
+from .words import QueryTerm, is_unspaced
 
 MAX_MATCHES = 2_000  # of a term in a text
 SPAN_CHARS = 300  # in which terms belong together
-_LETTER = rf"[^\W_{UNSPACED}]"  # or digit, of a script with spaces
 
 
 class Matcher:
@@ -24,41 +22,44 @@ class Matcher:
             for term in weights
             if len(term.text) > 2 or not (term.text.isascii() and term.text.isalpha())
         ]
-        self._weights = {_pattern(term): weights[term] for term in telling or weights}
+        self._weights = {_stem(term): weights[term] for term in telling or weights}
 
     def place(self, text: str) -> tuple[float, int]:
         """Return the share of the query in a text, and where its rarest term has most others near it."""
         folded = text.casefold()
-        starts = dict[re.Pattern[str], list[int]]()
-        for pattern in self._weights:
-            if found := [match.start() for match in islice(pattern.finditer(folded), MAX_MATCHES)]:
-                starts[pattern] = found
+        every = {stem: list(islice(_starts(stem, folded), MAX_MATCHES)) for stem in self._weights}
+        starts = {stem: found for stem, found in every.items() if found}
         if not starts:
             return 0.0, 0
 
         def surroundings(at: int) -> tuple[float, int]:
-            distances = {pattern: _distance(found, at) for pattern, found in starts.items()}
-            near = [pattern for pattern, distance in distances.items() if distance <= SPAN_CHARS]
+            distances = {stem: _distance(found, at) for stem, found in starts.items()}
+            near = [stem for stem, distance in distances.items() if distance <= SPAN_CHARS]
             return sum(self._weights[each] for each in near), -max(distances[each] for each in near)
 
-        rarest = min(
-            starts, key=lambda pattern: (len(starts[pattern]), -self._weights[pattern], starts[pattern][0])
-        )
+        rarest = min(starts, key=lambda stem: (len(starts[stem]), -self._weights[stem], starts[stem][0]))
         start = max(starts[rarest], key=surroundings)
         if len(folded) > len(text):
             start = bisect_right([*accumulate(len(char.casefold()) for char in text)], start)
-        return sum(self._weights[pattern] for pattern in starts) / sum(self._weights.values()), start
+        return sum(self._weights[stem] for stem in starts) / sum(self._weights.values()), start
 
 
-def _pattern(term: QueryTerm) -> re.Pattern[str]:
-    """Return the pattern of a term without an ending; a short one must begin a word, or be one."""
-    text = term.text
-    if len(text) >= 5 and text.isalpha() and not term.is_prefix:
-        text = text[: max(3, len(text) - 3)]
-    stem = re.escape(text)
-    if len(text) >= 4 or not text.isascii():
-        return re.compile(stem)
-    return re.compile(f"{stem}(?<!{_LETTER}{stem})" + f"(?!{_LETTER})" * (len(text) < 3))
+def _stem(term: QueryTerm) -> str:
+    """Return the beginning of a term without an ending, by which it is found in a text."""
+    is_whole = term.is_prefix or len(term.text) < 5 or not term.text.isalpha()
+    return term.text if is_whole else term.text[: max(3, len(term.text) - 3)]
+
+
+def _starts(stem: str, folded: str) -> Iterator[int]:
+    """Yield the offsets of a stem in a text; a short one must begin a word, or be one."""
+    is_free = len(stem) >= 4 or not stem.isascii()
+    start = folded.find(stem)
+    while start >= 0:
+        end = start + len(stem)
+        around = "" if is_free else folded[max(0, start - 1) : start] + folded[end : end + (len(stem) < 3)]
+        if not any(char.isalnum() and not is_unspaced(char) for char in around):
+            yield start
+        start = folded.find(stem, end)
 
 
 def _distance(starts: Sequence[int], at: int) -> int:

@@ -21,14 +21,14 @@ MAX_DATA_CHARS = 12  # of the beginning of a hash or other data, enough to ident
 USER_TERM = "zzwrittenbyuser"  # of every fact that the user wrote: rare, since most facts are from tools
 
 # Thai to Myanmar, Khmer, the scripts of Chinese, Japanese and Korean.
-UNSPACED = (
+_UNSPACED = (
     r"\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
     r"\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff"
 )
 _LATIN = r"a-zA-Z\u00c0-\u024f"
 _EMOJI = r"\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
-_ONE_SCRIPT = lazy_pattern(rf"[{_LATIN}0-9]+|[{UNSPACED}]+|[{_EMOJI}]|[^\W_{_LATIN}{UNSPACED}]+")
-_ONE_UNSPACED = lazy_pattern(f"[{UNSPACED}]+")
+_ONE_SCRIPT = lazy_pattern(rf"[{_LATIN}0-9]+|[{_UNSPACED}]+|[{_EMOJI}]|[^\W_{_LATIN}{_UNSPACED}]+")
+_ONE_UNSPACED = lazy_pattern(f"[{_UNSPACED}]+")
 _LINE_NUMBER = lazy_bytes_pattern("\n *\\d{1,7}(?:[\t:-]|→)(?!\\d)".encode())  # faster than with `^`
 _WORD = lazy_bytes_pattern(rb"([0-9A-Za-z\x80-\xff]+)(\*?)")
 _SPACED = bytes(byte if byte > 127 or chr(byte).isalnum() else ord(" ") for byte in range(256))
