@@ -210,7 +210,7 @@ def _read_piece(path: Path, key: SessionKey, start: int) -> _Piece | None:
             size = min(os.fstat(fd).st_size, 1 << 28)
             data = b"".join(read_pieces(fd, 0, size))
         body = data[_MAC_BYTES:]
-        if data[:_MAC_BYTES] != _mac(key, path, body):
+        if data[:_MAC_BYTES] != _mac(key, body):
             return None
         piece = _decoder().decode(body)
     except (OSError, msgspec.DecodeError):
@@ -219,7 +219,7 @@ def _read_piece(path: Path, key: SessionKey, start: int) -> _Piece | None:
     return piece if is_whole else None
 
 
-def _mac(key: SessionKey, path: Path, body: bytes) -> bytes:
+def _mac(key: SessionKey, body: bytes) -> bytes:
     return blake2b(body, key=key.key, digest_size=_MAC_BYTES, person=b"load cache").digest()
 
 
@@ -268,7 +268,7 @@ def write_pieces(
             new = _make_piece(record, key, start=start, last=known.seq)
             if new is None or is_over():
                 break
-            replace_file(_piece_path(path, start), _mac(key, path, new.body) + new.body)
+            replace_file(_piece_path(path, start), _mac(key, new.body) + new.body)
             known = new.end
     return known
 

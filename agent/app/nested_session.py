@@ -218,7 +218,7 @@ class NestedRun(Struct):
         """Charge the remaining cost to the parent, and close the transcript."""
         self.context.tool_context.inbox.hand_over(self.call.context.tool_context.inbox)
         self._charge()
-        self.session.close("left")
+        self.session.close()
 
     def emit(self, event: Event) -> None:
         """Update the agent's status from an event of its session, and emit that as the agent's progress."""

@@ -249,4 +249,4 @@ async def end_session(session: Session, context: TurnContext, reason: str = "oth
         await asyncio.to_thread(context.checkpoints.catch_up)
     if context.sandbox is not None:
         await context.sandbox.close()
-    session.close("left")
+    session.close()

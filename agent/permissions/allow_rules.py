@@ -20,7 +20,7 @@ from agent import shell
 from tools.text import word_set
 
 from .rule_arguments import argument_beyond, names_path
-from .rule_syntax import OPENING, Rule, exact_rule, parse_rules
+from .rule_syntax import OPENING, RUNNING, Rule, exact_rule, parse_rules
 
 # Programs that may be allowed by name alone: they test, check or format files of the project.
 _CHECKERS = word_set(
@@ -119,7 +119,7 @@ def _covered(
     return CoveredCommand(command.words, doubt=doubt, beyond=beyond)
 
 
-def lasting_rule(tool: str, line: str, covered: Coverage) -> Rule | None:
+def lasting_rule(line: str, covered: Coverage) -> Rule | None:
     """Return the rule that "always" would add for a line that is not covered, None if it cannot be kept.
 
     The rule is the prefix that all uncovered commands have in common, else the exact line.
@@ -129,8 +129,8 @@ def lasting_rule(tool: str, line: str, covered: Coverage) -> Rule | None:
     is_beyond = any(command.doubt and command.beyond for command in covered.commands)
     beginning = beginnings.pop() if len(beginnings) == 1 and not is_beyond else None
     if beginning is not None and all(map(shell.CommandPattern.parse(beginning).covers, doubted)):
-        return Rule(tool, beginning)
-    exact = exact_rule(tool, line)
+        return Rule(RUNNING, beginning)
+    exact = exact_rule(RUNNING, line)
     can_be_read = len(line) <= 2_000
     return exact if can_be_read and _can_be_kept(exact) else None
 

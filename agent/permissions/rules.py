@@ -333,7 +333,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     return Verdict(
         "ask",
         why=covered.doubt,
-        prefix=lasting_rule(RUNNING, line, covered),
+        prefix=lasting_rule(line, covered),
         sandboxed=sandboxed,
         cause="unproved",
     )

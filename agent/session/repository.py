@@ -109,7 +109,7 @@ class SessionRepository(Struct):
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
             with suppress(StoreError, UsageError):  # there is no session to close then
-                (await opening).close("left")
+                (await opening).close()
             raise
         finally:
             self._held = None
@@ -159,7 +159,7 @@ class SessionRepository(Struct):
             at = tail.facts[0].seq
             earlier = [fact for fact in loaded.facts if fact.seq < at]
             fork = self._copy(session.sid, [*earlier, *tail.facts], at)
-            fork.close("left")
+            fork.close()
             session.add_metadata(Metadata.TAIL, {"start": tail.start, "end": tail.end, "session": fork.sid})
             self._tell(
                 f"two processes continued this session from r{at}: it continues with the first, and the"
@@ -251,7 +251,7 @@ class SessionRepository(Struct):
         at = next((one.seq for one, other in pairs if one != other), len(facts))
         fork = self._with_facts(facts)
         fork.add_metadata(Metadata.FORK, {"of": session.sid, "at": at})
-        fork.close("left")
+        fork.close()
         self._tell(
             f"two processes continued this session from r{at}: it continues with the one that wrote last,"
             f" and the other is now session {fork.sid}"

@@ -259,14 +259,9 @@ class Session:
         return self._add(result)
 
     def compacted(
-        self,
-        layer: str,
-        trigger: str,
-        edits: tuple[Edit, ...],
-        report: Mapping[str, Any],
-        asked: int | None = None,
+        self, layer: str, trigger: str, edits: tuple[Edit, ...], report: Mapping[str, Any]
     ) -> Compacted:
-        return self._add(Compacted(*self._next(), layer, trigger, edits, asked, report), durable=True)
+        return self._add(Compacted(*self._next(), layer, trigger, edits, report=report), durable=True)
 
     def undone(self, id: str, edits: tuple[Edit, ...]) -> Undone:
         return self._add(Undone(*self._next(), id, edits), durable=True)
@@ -280,9 +275,9 @@ class Session:
     def rewound(self, to: int, about: Mapping[str, Any]) -> Rewound:
         return self._add(Rewound(*self._next(), to, about), durable=True)
 
-    def close(self, reason: str) -> None:
+    def close(self) -> None:
         if self.folded.last_seq:
-            self._add(Closed(*self._next(), reason), durable=True)
+            self._add(Closed(*self._next(), "left"), durable=True)
         self._record.close()
 
     def sync(self) -> None:

@@ -150,7 +150,7 @@ def test_a_record_is_whole_whatever_stands_for_a_credential(tmp_path: Path, name
     session.user((TextBlock(value),))
     session.compacted("summary", "auto", (), {"reason": value})
     assert read_transcript(store.path).facts == session.folded.facts
-    session.close("left")
+    session.close()
 
 
 def test_an_error_at_the_start_shows_no_password(
@@ -184,7 +184,7 @@ def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_unchan
     session.failed("summary", f"no: {KEY}", {"said": KEY})
     session.compacted("summary", "auto", (), {"reason": KEY})
     assert all(KEY in str(fact) for fact in session.folded.facts)
-    session.close("left")
+    session.close()
     lines = store.path.read_bytes().splitlines()
     assert len(lines) == 9
     for line in lines:
@@ -199,7 +199,7 @@ def test_thinking_is_recorded_unchanged_because_its_signature_covers_it(tmp_path
     thinking = ThinkingBlock(f"the key is {KEY}", "signed")
     session.user((TextBlock("hi"),))
     session.reply(Reply(blocks=[thinking, TextBlock(KEY)], complete=True, stop="end_turn"), 1)
-    session.close("left")
+    session.close()
     reply = read_transcript(store.path).facts[1]
     assert narrow(reply, facts.Reply).blocks == (thinking, TextBlock("****"))
 
@@ -235,7 +235,7 @@ def test_the_sessions_command_shows_no_secret(
     )
     session.open((), (), model="m", window=1, folder=str(tmp_path))
     session.user((TextBlock(f"words {NAMED} and {CLOUD}"),))
-    session.close("left")
+    session.close()
     for argv in (
         ["list"],
         ["show", "s1"],

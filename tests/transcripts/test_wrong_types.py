@@ -70,7 +70,7 @@ def check(folder: Path, lines: Sequence[dict[str, Any]], number: int, at: Place,
     except Difference as difference:
         assert str(difference)
     told: list[str] = []
-    SessionRepository(folder, keep=True, tell=told.append).reopen(path).close("left")
+    SessionRepository(folder, keep=True, tell=told.append).reopen(path).close()
 
 
 @pytest.fixture

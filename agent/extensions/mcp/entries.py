@@ -160,7 +160,7 @@ def _read(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) ->
         kind=kind,
         raw=raw,
         command=filling.fill(str(raw.get("command", ""))),
-        args=tuple(map(filling.fill, _texts(raw, "args"))),
+        args=tuple(map(filling.fill, _args(raw))),
         env={key: filling.fill(value) for key, value in _pairs(raw, "env").items()},
         cwd=filling.fill(_directory(raw)),
         url=filling.fill(str(raw.get("url", ""))),
@@ -222,10 +222,10 @@ def _directory(raw: RawEntry) -> str:
     return found
 
 
-def _texts(raw: RawEntry, key: str) -> list[str]:
-    found = raw.get(key) or []
+def _args(raw: RawEntry) -> list[str]:
+    found = raw.get("args") or []
     if not isinstance(found, list) or not all(isinstance(each, str | int | float) for each in found):
-        raise ValueError(f"its {key} must be a list of strings")
+        raise ValueError("its args must be a list of strings")
     return list(map(str, found))
 
 

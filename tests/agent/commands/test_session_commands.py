@@ -92,7 +92,7 @@ def test_a_fork_of_an_agents_session_is_the_users(tmp_path: Path) -> None:
         repository = run.controller.services.repository
         about = {"agent": "plain", "number": 1, "task": "look"}
         agent = repository.copy_for_agent(run.controller.in_use[0], about)
-        agent.close("left")
+        agent.close()
         await run.controller.use(*await run.controller.factory.fork_of(agent.sid))
         await run.do("help")
         copy = run.controller.in_use[0].sid

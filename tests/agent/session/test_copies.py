@@ -45,8 +45,8 @@ def test_a_copy_is_charged_for_rewound_requests_too_even_if_they_cost_the_same(t
     copy = repository.copy(session)
     assert copy.folded.charges == session.folded.charges
     assert [type(fact).__name__ for fact in copy.folded.facts].count("User") == 1
-    session.close("left")
-    copy.close("left")
+    session.close()
+    copy.close()
 
 
 def test_a_fork_at_a_fact_that_the_session_lacks_names_its_last_one(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_fork_at_a_fact_that_the_session_lacks_names_its_last_one(tmp_path: Pa
     session.user((TextBlock("first"),))
     path = repository.records.path_of(session.sid)
     last = session.folded.last_seq
-    session.close("left")
+    session.close()
     with pytest.raises(UsageError, match=r"has no r99, its last id is r\d+; search ids"):
         repository.fork(path, at=99)
     copy = repository.fork(path, at=last)
@@ -94,12 +94,12 @@ def test_a_copy_begins_with_the_lines_of_its_original_and_needs_it_no_more(tmp_p
     copies.append(repository.fork(repository.records.path_of(copies[0].sid)))
     before = original.read_bytes()
     assert session.folded.last_seq + 1 == copies[0].folded.last_seq
-    session.close("left")
+    session.close()
     original.unlink()
     for copy in copies:
         assert list(copy.folded.view) == list(session.folded.view) and len(session.folded.view) == 3
         copy.user((TextBlock("more"),))
-        copy.close("left")
+        copy.close()
         path = repository.records.path_of(copy.sid)
         assert path.read_bytes().startswith(before)
         repository.files.require_own(path)
@@ -108,7 +108,7 @@ def test_a_copy_begins_with_the_lines_of_its_original_and_needs_it_no_more(tmp_p
         load_deferred(again)
         load_deferred(copy)
         assert list(again.folded.view) == list(copy.folded.view)
-        again.close("left")
+        again.close()
     assert {each.sid for each in repository.records.continuable()} == {each.sid for each in copies}
 
 
@@ -120,8 +120,8 @@ def test_a_copy_sends_what_its_original_sent_although_the_file_masks_it(tmp_path
     copy = repository.copy(session)
     assert list(copy.folded.view) == list(session.folded.view)
     assert b"hush-hush" not in repository.records.path_of(copy.sid).read_bytes()
-    session.close("left")
-    copy.close("left")
+    session.close()
+    copy.close()
 
 
 def test_a_copy_of_an_agents_session_is_one_of_the_user(tmp_path: Path) -> None:
@@ -138,13 +138,13 @@ def test_a_copy_of_an_agents_session_is_one_of_the_user(tmp_path: Path) -> None:
     assert nested.folded.opened is not None and nested.folded.opened.parent == session.sid
     for copy in copies:
         assert copy.folded.opened is not None and copy.folded.opened.parent is None
-        copy.close("left")
+        copy.close()
     assert {each.sid for each in repository.records.continuable()} == {
         session.sid,
         *(each.sid for each in copies),
     }
-    nested.close("left")
-    session.close("left")
+    nested.close()
+    session.close()
 
 
 def test_an_agents_copy_has_the_lines_of_its_original_behind_its_own_opening(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_an_agents_copy_has_the_lines_of_its_original_behind_its_own_opening(tmp
     session = repository.new()
     session.open(("system",), ())
     exchange(session)
-    session.close("left")
+    session.close()
     original = repository.records.path_of(session.sid)
     session = repository.reopen(original)
     assert session.deferred
@@ -163,7 +163,7 @@ def test_an_agents_copy_has_the_lines_of_its_original_behind_its_own_opening(tmp
     path = repository.records.path_of(nested.sid)
     assert lines in path.read_bytes() and opening not in path.read_bytes()
     nested.user((TextBlock("more"),))
-    nested.close("left")
+    nested.close()
     again = repository.reopen(path)
     assert again.sid == nested.sid
     for copy in (nested, again):
@@ -172,8 +172,8 @@ def test_an_agents_copy_has_the_lines_of_its_original_behind_its_own_opening(tmp
         load_deferred(copy)
     load_deferred(session)
     assert nested.folded.facts[1 : len(session.folded.facts)] == session.folded.facts[1:]
-    again.close("left")
-    session.close("left")
+    again.close()
+    session.close()
 
 
 def test_an_agents_copy_of_a_session_that_was_rewound_lacks_what_was_rewound(tmp_path: Path) -> None:
@@ -183,8 +183,8 @@ def test_an_agents_copy_of_a_session_that_was_rewound_lacks_what_was_rewound(tmp
     session.rewound(session.user((TextBlock("forget this"),)).seq, {})
     nested = repository.copy_for_agent(session, {})
     assert b"forget this" not in repository.records.path_of(nested.sid).read_bytes()
-    nested.close("left")
-    session.close("left")
+    nested.close()
+    session.close()
 
 
 def test_a_copy_gets_the_id_that_was_asked_for(tmp_path: Path) -> None:
@@ -193,22 +193,22 @@ def test_a_copy_gets_the_id_that_was_asked_for(tmp_path: Path) -> None:
     repository.first_sid = "mine"
     copy = repository.fork(original)
     assert copy.sid == "mine"
-    copy.close("left")
+    copy.close()
     again = repository.reopen(repository.records.path_of("mine"))
     assert again.sid == "mine"
-    again.close("left")
-    session.close("left")
+    again.close()
+    session.close()
 
 
 def test_a_copy_of_a_damaged_transcript_is_whole(tmp_path: Path) -> None:
     told = list[str]()
     repository = signing_repository(tmp_path, told.append)
     session, original = recorded(repository)
-    session.close("left")
+    session.close()
     lines = original.read_bytes().splitlines(keepends=True)
     original.write_bytes(b"".join([lines[0], b"damaged\n", *lines[1:]]))
     copy = repository.fork(original)
-    copy.close("left")
+    copy.close()
     assert b"damaged" not in repository.records.path_of(copy.sid).read_bytes()
 
 
@@ -229,8 +229,8 @@ def test_where_the_lines_cannot_be_copied_the_facts_are(
         repository.first_sid = sid
         copy = made()
         assert copy.sid == sid and list(copy.folded.view) == list(session.folded.view)
-        copy.close("left")
-    session.close("left")
+        copy.close()
+    session.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "copy_file_range"), reason="the system has no such call")
@@ -252,8 +252,8 @@ def test_a_copy_is_complete_on_file_systems_that_copy_nothing_themselves(
     copy = repository.copy(session)
     before = original.read_bytes()
     assert copied == [100] and repository.records.path_of(copy.sid).read_bytes().startswith(before)
-    session.close("left")
-    copy.close("left")
+    session.close()
+    copy.close()
 
 
 def test_a_session_is_found_by_its_name_in_any_letter_case_and_a_copy_gets_a_free_one(tmp_path: Path) -> None:
@@ -266,8 +266,8 @@ def test_a_session_is_found_by_its_name_in_any_letter_case_and_a_copy_gets_a_fre
     sid = session.sid
     copy = repository.copy(session)
     assert copy.folded.name == "Paint (copy)"
-    session.close("left")
-    copy.close("left")
+    session.close()
+    copy.close()
     assert repository.holder_of("PAINT", but="") == sid == repository.holder_of(sid, but=copy.sid)
     assert repository.holder_of("paint", but=sid) is None
     assert repository.copy_name("paint (copy)") == "paint (copy 2)" == repository.copy_name("paint (copy 7)")
@@ -285,7 +285,7 @@ def test_a_file_is_a_recording_unless_it_is_a_session_of_this_directory(
     repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail)
     session = repository.new()
     session.user((TextBlock("go"),))
-    session.close("left")
+    session.close()
     own = repository.records.path_of(session.sid)
     other = tmp_path / "other.jsonl"
     other.write_bytes(own.read_bytes())
@@ -336,7 +336,7 @@ def test_the_id_of_the_first_session_must_be_free(tmp_path: Path) -> None:
     repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, first_sid="mine")
     session = repository.new()
     session.user((TextBlock("go"),))
-    session.close("left")
+    session.close()
     assert session.sid == "mine" and repository.new().sid != "mine"
     repository.first_sid = "mine"
     with pytest.raises(UsageError, match="session mine already exists; continue it with --resume mine"):
@@ -348,7 +348,7 @@ def test_lines_about_a_session_that_a_thread_opens_are_shown_when_it_is_open(tmp
     repository = SessionRepository(tmp_path, keep=True, tell=told.append)
     session = repository.new()
     session.user((TextBlock("go"),))
-    session.close("left")
+    session.close()
     path = repository.records.path_of(session.sid)
     path.write_bytes(path.read_bytes() + b'{"torn')
 
@@ -360,7 +360,7 @@ def test_lines_about_a_session_that_a_thread_opens_are_shown_when_it_is_open(tmp
     again = asyncio.run(repository.in_thread(reopened))
     assert [fact for fact in again.folded.facts if isinstance(fact, User)]
     assert told == [f"moved an incomplete last line of the transcript (6 bytes) to {session.sid}.torn"]
-    again.close("left")
+    again.close()
 
 
 def test_a_copy_of_facts_alone_is_charged_for_what_they_lack(tmp_path: Path) -> None:
@@ -376,8 +376,8 @@ def test_a_copy_of_facts_alone_is_charged_for_what_they_lack(tmp_path: Path) -> 
     assert sorted(map(repr, copy.folded.charges)) == sorted(map(repr, charges)) and len(charges) == 4
     again = _charged(copy, of=session)
     assert len(again.folded.charges) == 4
-    session.close("left")
-    copy.close("left")
+    session.close()
+    copy.close()
 
 
 class NotedRecord:
@@ -427,11 +427,11 @@ def test_only_facts_that_are_not_on_the_disk_are_synced() -> None:
     session.undone("c1", ())
     session.user(())
     session.open(("system",), ())
-    session.close("left")
+    session.close()
     session.sync()
     assert record.calls == ["append durable"] * 6
     record.calls.clear()
-    Session("s", record, Folded(), TokenCounter(None), lambda: 1.0).close("left")
+    Session("s", record, Folded(), TokenCounter(None), lambda: 1.0).close()
     assert record.calls == [], "a session without facts gets no file"
 
 
@@ -472,18 +472,18 @@ def test_what_is_adopted_from_a_transcript_has_no_words_of_makeroom(tmp_path: Pa
     session.user((ChannelBlock("# Plan mode"), TextBlock("go")))
     of, at = next((fact.seq, 0) for fact in session.folded.facts if isinstance(fact, Reply))
     session.result(of, at, (ChannelBlock("# Current directory"),))
-    session.close("left")
+    session.close()
     adopted = repository.adopt(path)
     assert own_words_sent(session.folded) and not own_words_sent(adopted.folded)
     texts = [text for entry in adopted.folded.entries for text in block_texts(entry.fact.blocks)]
     assert "# Plan mode" in texts, "they are data"
-    adopted.close("left")
+    adopted.close()
 
 
 def test_a_transcript_of_a_newer_version_is_not_copied(tmp_path: Path) -> None:
     repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail)
     session, path = recorded(repository)
-    session.close("left")
+    session.close()
     lines = map(json.loads, path.read_bytes().splitlines())
     path.write_bytes(b"".join(seal({**line, "v": 99}) for line in lines if line.pop(CHECKSUM)))
     for at in (None, 2):

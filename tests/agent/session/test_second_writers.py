@@ -14,7 +14,7 @@ def test_two_writers_of_a_claude_code_file_become_two_sessions(tmp_path: Path) -
     told: list[str] = []
     repository = SessionRepository(tmp_path, keep=True, tell=told.append)
     session = repository.adopt(tmp_path / "recording.jsonl")
-    session.close("left")
+    session.close()
     listed = {each.sid: each for each in repository.records.continuable()}
     (other,) = listed.keys() - {session.sid}
     assert listed[other].fork_of == session.sid

@@ -196,7 +196,7 @@ def test_news_that_an_earlier_run_sent_is_not_sent_again(tmp_path: Path) -> None
         before.post(news, since=1)
     session = SessionRepository(tmp_path, keep=True, tell=pytest.fail).new()
     note_news(session, before)
-    session.close("left")
+    session.close()
     abouts = [note.about for note in session.folded.metadata if note.topic == Metadata.NEWS]
     notes = [Metadata(2 + at, 0.0, Metadata.NEWS, about) for at, about in enumerate(abouts)]
     for sent in (TextBlock("ci failed"), TextBlock(injected("ci failed"))):
@@ -232,4 +232,4 @@ def test_the_settings_of_a_session_are_recorded_once_after_each_change(tmp_path:
     assert lost == Notice("the tools have changed; earlier thinking is no longer in the context")
     assert len(opened(folder="/q")) == 1 and opened(folder="/q") == []
     assert told[1:] == [Notice("the session's directory has changed from /p to /q", "warning")]
-    session.close("left")
+    session.close()
