@@ -302,6 +302,11 @@ def _value(environ: Mapping[str, str], name: str) -> str | None:
     return environ.get(name, "").strip() or None
 
 
+def _is_on(environ: Mapping[str, str], name: str) -> bool:
+    """Return whether a variable is set to anything but a word that switches it off."""
+    return (_value(environ, name) or "").lower() not in ("", *SWITCHED_OFF)
+
+
 # variable -> the setting that it sets; a later one takes precedence
 SETTING_VARIABLES = {
     "ANTHROPIC_API_KEY": "key",
@@ -347,10 +352,10 @@ def _with_habits(config: Config, environ: Mapping[str, str]) -> Config:
         config = replace(config, max_retries=int(retries))
     if _value(environ, "MAX_THINKING_TOKENS") == "0":
         config = replace(config, thinks=False)
-    if (_value(environ, "DISABLE_PROMPT_CACHING") or "").lower() not in ("", *SWITCHED_OFF):
+    if _is_on(environ, "DISABLE_PROMPT_CACHING"):
         config = replace(config, caches=False)
     betas = _value(environ, "ANTHROPIC_BETAS")
-    if betas and (_value(environ, NO_BETAS) or "").lower() in ("", *SWITCHED_OFF):
+    if betas and not _is_on(environ, NO_BETAS):
         config = replace(config, custom_headers={"anthropic-beta": betas, **config.custom_headers})
     if _value(environ, "CLAUDE_CODE_OAUTH_TOKEN"):
         warning = "CLAUDE_CODE_OAUTH_TOKEN is ignored: it works only in Claude Code. Set ANTHROPIC_API_KEY."
@@ -381,7 +386,7 @@ def _switches_compaction_off(environ: Mapping[str, str]) -> str | None:
                 raise ConfigError(f"{name}={text!r}: must be true or false")
             return name if text in SWITCHED_OFF else None
     disabling = ("DISABLE_COMPACT", "DISABLE_AUTO_COMPACT")
-    return next((n for n in disabling if (_value(environ, n) or "").lower() not in ("", *SWITCHED_OFF)), None)
+    return next((name for name in disabling if _is_on(environ, name)), None)
 
 
 def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
@@ -434,7 +439,7 @@ def has_credentials(config: Config, environ: Mapping[str, str], home: Path) -> b
     """Return whether requests can be signed. Local servers and other providers check that themselves."""
     if config.key or config.token or not config.official or config.provider != "anthropic":
         return True
-    if any(name.startswith("CLAUDE_CODE_USE_") and value for name, value in environ.items()):
+    if any(name.startswith("CLAUDE_CODE_USE_") and _is_on(environ, name) for name in environ):
         return True  # a cloud, which reports missing credentials itself
     if _value(environ, "ANTHROPIC_PROFILE") or _value(environ, "ANTHROPIC_FEDERATION_RULE_ID"):
         return True

@@ -265,7 +265,8 @@ def test_credentials_are_looked_for_where_the_sdk_looks(home: Home) -> None:
     assert has_credentials(home.load(ANTHROPIC_BASE_URL="http://localhost:1"), {}, home.home)
     assert has_credentials(home.load(), {"ANTHROPIC_PROFILE": "work"}, home.home)
     assert has_credentials(home.load(), {"CLAUDE_CODE_USE_BEDROCK": "1"}, home.home)
-    assert not has_credentials(home.load(), {"CLAUDE_CODE_USE_BEDROCK": ""}, home.home)
+    for off in ("", "0", "False"):
+        assert not has_credentials(home.load(), {"CLAUDE_CODE_USE_BEDROCK": off}, home.home), off
 
 
 def test_automatic_compaction_can_be_switched_off(home: Home) -> None:
