@@ -160,14 +160,13 @@ _VERSIONED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def tabled_programs() -> Mapping[str, Options]:
-    """Return the allowed options of each program in the tables."""
-    return {**_OF_FILES, **_OF_WORDS, **_OF_NOTHING}
+# The allowed options of each program in the tables.
+TABLED: Mapping[str, Options] = {**_OF_FILES, **_OF_WORDS, **_OF_NOTHING}
 
 
 def reading_of_tabled(program: str, arguments: Sequence[str]) -> Reading | None:
     """Return the reading of a command whose program is in a table, None for any other. Raises NotProved."""
-    options = _OF_FILES.get(program) or _OF_WORDS.get(program) or _OF_NOTHING.get(program)
+    options = TABLED.get(program)
     if options is None:
         return None
     if list(arguments) in (["--help"], ["--version"]):

@@ -180,7 +180,7 @@ def watched_proofs(used: set[Entry]) -> Iterator[None]:
 def proof_tables() -> dict[str, Mapping[str, Any]]:
     languages = reading_languages
     return {
-        "program": {**reading_programs.tabled_programs(), **languages.LANGUAGES, **languages.BUILTINS},
+        "program": {**reading_programs.TABLED, **languages.LANGUAGES, **languages.BUILTINS},
         "git": {
             f"git {name}": row
             for table in (reading_git._PLAIN, reading_git._CONTENTS, reading_git._LISTS)

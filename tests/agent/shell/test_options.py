@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.shell.option_syntax import NotProved, Options, split_arguments
-from agent.shell.reading_programs import (
-    globs_of,
-    reading_of_tabled,
-    reading_of_version,
-    tabled_programs,
-)
+from agent.shell.reading_programs import TABLED, globs_of, reading_of_tabled, reading_of_version
 from agent.shell.risky_options import RISKS, risky_word
 from agent.shell.simple_commands import Glob
 from tests.tables import each_row
@@ -91,7 +86,7 @@ def test_two_lists_of_options_are_joined() -> None:
     assert (Options() | Options()).numbers is False
 
 
-@each_row("program", tabled_programs())
+@each_row("program", TABLED)
 def test_no_program_has_an_option_that_its_row_lacks(program: str) -> None:
     for option in ("-_", "--_other"):
         with pytest.raises(NotProved, match="is not known to be read-only"):
