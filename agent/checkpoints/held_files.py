@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -38,14 +39,19 @@ class HeldFiles(Struct):
         with suppress(OSError):
             records = self.folder.parents[1]
             device = (records if records.exists() else records.parent).stat().st_dev
-            if self._bytes_of_deleted() > shutil.disk_usage(records.parent).free // 2:
+            links = self._links()
+            deleted = sum(link.st_size for link in links if link.st_nlink == 1)
+            if deleted > shutil.disk_usage(records.parent).free // 2:
                 return []
+            names = Counter(link.st_ino for link in links)
             for path in paths:
                 with suppress(OSError):
                     file = path.lstat()
-                    # Linux lets ordinary users link their own files only.
+                    # Linux lets ordinary users link their own files only. A file with another name is not
+                    # lost, and a new link would look like a change of what other projects share.
                     is_own = os.geteuid() in (0, file.st_uid)
-                    if stat.S_ISREG(file.st_mode) and file.st_dev == device and is_own:
+                    is_alone = file.st_nlink - names[file.st_ino] == 1
+                    if stat.S_ISREG(file.st_mode) and file.st_dev == device and is_own and is_alone:
                         found.append((file.st_size, path))
         return [path for _, path in sorted(found, reverse=True)[:_MAX_FILES]]
 
@@ -104,12 +110,11 @@ class HeldFiles(Struct):
                 if " ".join(link.name.split("-")[:3]) not in needed and not is_fresh:
                     link.unlink()
 
-    def _bytes_of_deleted(self) -> int:
-        """Return the size of the files that only exist because of their links."""
+    def _links(self) -> list[os.stat_result]:
+        """Return the states of all links, those of other processes too."""
         with suppress(OSError), os.scandir(self.folder) as links:
-            files = [link.stat(follow_symlinks=False) for link in links]
-            return sum(file.st_size for file in files if file.st_nlink == 1)
-        return 0
+            return [link.stat(follow_symlinks=False) for link in links]
+        return []
 
 
 def stamp_of(file: os.stat_result) -> str:

@@ -38,6 +38,17 @@ def later() -> float:
     return time.time()
 
 
+def test_links_that_are_made_for_rewind_are_no_names_in_other_projects(tmp_path: Path) -> None:
+    held = tmp_path / ".transcripts/checkpoints/held"
+    held.mkdir(parents=True)
+    (tmp_path / "big").write_text("x")
+    for session in ("1", "2"):
+        (held / session).hardlink_to(tmp_path / "big")
+    assert changed_links(tmp_path, 0.0) == []
+    (tmp_path.parent / f"{tmp_path.name}-elsewhere").hardlink_to(tmp_path / "big")
+    assert changed_links(tmp_path, 0.0) == ["big"]
+
+
 def test_what_is_changed_in_place_is_reported_and_what_is_not_shared_is_not(shared: Path) -> None:
     since = later()
     assert changed_links(shared, since) == []

@@ -302,6 +302,10 @@ def test_links_that_nothing_needs_are_removed(root: Path) -> None:
     (root / "a").unlink()
     checkpoints.finish()
     (needed,) = links(root)
+    (root / "other").hardlink_to(root / "b")
+    run(checkpoints, lambda: None)
+    assert links(root) == [needed], "a file with another name is not lost"
+    (root / "other").unlink()
     (root / "b").rename(needed.with_name("1-2-3-4"))
     held = checkpoints.scanner.store.held
     held.prune()

@@ -7,13 +7,13 @@ for all projects, which no sandbox can prevent. So it is reported.
 from __future__ import annotations
 
 import os
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from tools.files import closing, safe_open
-from transcripts import RECORD_FOLDERS
+from transcripts import RECORD_FOLDERS, RECORDS_FOLDER
 
 from .guarded_state import LISTED_FOLDER
 from .planted_files import MAX_DEPTH
@@ -43,6 +43,7 @@ def changed_links(folder: Path, since: float) -> list[str]:
     found: dict[tuple[int, int], list[str]] = defaultdict(list)  # by device and inode
     names: dict[tuple[int, int], int] = {}
     with suppress(OSError), closing(safe_open(str(folder), LISTED_FOLDER)) as top:
+        own = _held_files(top)
         for path, entry in _files(top):
             try:
                 state = entry.stat(follow_symlinks=False)
@@ -51,7 +52,25 @@ def changed_links(folder: Path, since: float) -> list[str]:
             if state.st_nlink > 1 and state.st_ctime > since - _CLOCK_S:
                 found[state.st_dev, state.st_ino].append(path)
                 names[state.st_dev, state.st_ino] = state.st_nlink
+        own |= _held_files(top)  # the larger number of each
+        for file in found:
+            names[file] -= own[file]
     return sorted(paths[0] for file, paths in found.items() if len(paths) < names[file])
+
+
+def _held_files(top: int) -> Counter[tuple[int, int]]:
+    """Return the number of links that /rewind keeps to files while commands run, by device and inode."""
+    found: Counter[tuple[int, int]] = Counter()
+    place = f"{RECORDS_FOLDER}/checkpoints/held"
+    with (
+        suppress(OSError),
+        closing(safe_open(place, LISTED_FOLDER, base=top)) as here,
+        os.scandir(here) as links,
+    ):
+        for link in links:
+            state = link.stat(follow_symlinks=False)
+            found[state.st_dev, state.st_ino] += 1
+    return found
 
 
 def _files(top: int) -> Iterator[tuple[str, os.DirEntry[str]]]:
