@@ -231,7 +231,8 @@ def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) ->
         project=home,
     )
     live = {fact.seq for fact in record.folded.facts}
-    for id, (fact, wanted) in _removed(loaded.facts).items():
+    for id, removed in _removed(loaded.facts).items():
+        fact = removed.fact
         if fact.seq not in live:  # rewound: no longer part of the conversation
             continue
         if isinstance(fact, Result) and fact.stored is not None and outputs.read(fact.stored) is None:
@@ -241,42 +242,49 @@ def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) ->
         except KeyError as error:
             raise Difference(f"{id} cannot be recalled: {error.args[0]}") from error
         is_stored = isinstance(fact, Result) and fact.stored is not None and "." not in id
-        if not is_stored and _hash(found) != _hash(wanted or NOTHING_SAID):
+        if not is_stored and _hash(found) != _hash(removed.text or NOTHING_SAID):
             raise Difference(f"{id}: the recalled text differs from the removed text")
         verified.removed += 1
 
 
 class _Removed(NamedTuple):
-    """A fact that a compaction summarized or cleared, and its text."""
+    """A fact that a compaction summarized or cleared, or one block of it."""
 
-    fact: Fact
-    text: str
+    fact: User | Reply | Result
+    block: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Its text; that of a result unchanged, with nothing between its blocks."""
+        if isinstance(self.fact, Result):
+            return "".join(map(block_text, self.fact.content))
+        return fact_text(self.fact) if self.block is None else block_text(self.fact.blocks[self.block])
 
 
 def _removed(facts: Sequence[Fact]) -> dict[str, _Removed]:
-    """Return every text that any compaction removed, by its recall id."""
+    """Return everything that any compaction removed, by its recall id."""
     by_seq = {fact.seq: fact for fact in facts}
     ids: dict[str, _Removed] = {}
-    for edit in (edit for fact in facts if isinstance(fact, Compacted) for edit in fact.edits):
+    folds: list[Fold] = []
+    compactions = [fact for fact in facts if isinstance(fact, Compacted)]
+    for edit in (edit for made in reversed(compactions) for edit in made.edits):
         if isinstance(edit, Clear):
             fact = by_seq.get(edit.seq)
             if isinstance(fact, Result):
-                ids[f"r{edit.seq}"] = _Removed(fact, _whole_text(fact))
+                ids[f"r{edit.seq}"] = _Removed(fact)
             elif isinstance(fact, User | Reply) and edit.block < len(fact.blocks):
-                ids[f"r{edit.seq}.{edit.block}"] = _Removed(fact, block_text(fact.blocks[edit.block]))
+                ids[f"r{edit.seq}.{edit.block}"] = _Removed(fact, edit.block)
             else:
                 raise Difference(f"r{edit.seq}: the cleared text is not in the transcript")
         elif isinstance(edit, Fold):
+            if any(one.first <= edit.first and edit.last <= one.last for one in folds):
+                continue  # each summary covers what those before it covered
+            folds.append(edit)
             inside = (by_seq[seq] for seq in range(edit.first, edit.last + 1) if seq in by_seq)
-            for fact in inside:
-                if isinstance(fact, User | Reply | Result):
-                    ids[f"r{fact.seq}"] = _Removed(fact, _whole_text(fact))
+            ids.update(
+                (f"r{fact.seq}", _Removed(fact)) for fact in inside if isinstance(fact, User | Reply | Result)
+            )
     return ids
-
-
-def _whole_text(fact: Fact) -> str:
-    """Return the text of a fact; that of a result unchanged, with nothing between its blocks."""
-    return "".join(map(block_text, fact.content)) if isinstance(fact, Result) else fact_text(fact)
 
 
 def _hash(text: str) -> str:

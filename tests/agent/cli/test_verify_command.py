@@ -18,8 +18,9 @@ from agent.cli.verify_command import Difference, run_verify, verify_transcript
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.transcripts.sample_turn import SID, TURN
 from transcripts.codec import decode_line, encode_fact, seal
-from transcripts.facts import Clear, Compacted, Fact, RequestSent, Result
+from transcripts.facts import Clear, Compacted, Fact, Fold, Opened, RequestSent, Result, User
 from transcripts.messages import ImageBlock, TextBlock
+from transcripts.render_text import fact_text
 from transcripts.search import Originals, record_path, recorded_sids
 
 SECRET = "correct-horse-battery"
@@ -58,6 +59,29 @@ def test_every_request_is_made_again_and_every_removed_text_fetched(recorded: tu
     first, second = record_path(project, sid).read_bytes().splitlines()[:2]
     assert len(first) < 400 and b'"kind":"instructed"' in second, "system and tools do not begin the record"
     assert SECRET.encode() not in record_path(project, sid).read_bytes()
+
+
+def test_what_several_summaries_covered_is_compared_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = [User(seq, 0.0, (TextBlock(f"prompt {seq}"),), (2,)) for seq in range(2, 42)]
+    folds = [
+        Compacted(seq, 0.0, "ledger", "auto", (Fold(2, seq - 40, (TextBlock("all"),)),))
+        for seq in (52, 62, 72)
+    ]
+    facts = [Opened(1, 0.0, model="m"), *prompts, *folds]
+    path = record_path(tmp_path, SID)
+    path.parent.mkdir()
+    path.write_bytes(b"".join(encode_fact(fact, SID) for fact in facts))
+    made = list[Fact]()
+
+    def text_of(fact: Fact) -> str:
+        made.append(fact)
+        return fact_text(fact)
+
+    monkeypatch.setattr("agent.cli.verify_command.fact_text", text_of)
+    assert verify_transcript(path, tmp_path).removed == 31
+    assert made == prompts[:31]
 
 
 def test_it_is_one_line_and_exit_code_0(
