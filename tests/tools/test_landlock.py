@@ -204,8 +204,10 @@ def told(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
         pytest.skip("only root can become another user")
     base = Path(tempfile.mkdtemp(prefix="makeroom-test-")).resolve()
     base.chmod(0o755)
-    yield tried_in(base, other)
-    shutil.rmtree(base)
+    try:
+        yield tried_in(base, other)
+    finally:
+        shutil.rmtree(base)
 
 
 def tried_in(base: Path, other: bool) -> dict[str, str]:
