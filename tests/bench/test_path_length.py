@@ -34,7 +34,7 @@ CALLS: Mapping[str, Reply] = {
 }
 # Timers and redraws beside a way run a little more or less on another machine.
 SLACK: Mapping[str, int] = {"files": 1, "functions": 3}
-SCREEN_SLACK: Mapping[str, int] = {"files": 3, "functions": 10}  # a timer saves the input
+SCREEN_SLACK: Mapping[str, int] = {"files": 3, "functions": 10}
 Way = list[tuple[str, str]]
 
 

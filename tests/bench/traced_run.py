@@ -5,8 +5,9 @@
 Writes JSON to the file OUT: way -> [[file, function], ...]. Counted is every function of the product that is
 entered on the main thread, once each. Comprehensions and generator expressions belong to the function that
 holds them (from Python 3.12 on most have no frame of their own). A coroutine that continues after a wait is
-not entered again. The warming of the command supervisor, a task of its own, is left out. What a module runs
-while it is loaded is left out as well: loading it when it is first used does not make a way longer.
+not entered again. Left out are the warming of the command supervisor, a task of its own, the timer that saves
+the input, and what a module runs while it is loaded: loading it when it is first used does not make a way
+longer.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ BESIDE = (
     "transcripts/lazy_door.py",
     "transcripts/patterns.py",
 )
+AUTOSAVE = "UnsentInput.save_soon.<locals>.<lambda>"
 SDK = "_base_client.py"
 # Only calls are watched, and the returns of our own functions. With sys.setprofile, which also reports each
 # call of a function in C, a run takes a quarter longer.
@@ -48,7 +50,7 @@ def main(out: Path) -> None:
     under_way: set[str] = set()
     over: set[str] = set()
     entered: dict[int, FrameType] = {}  # kept, so that no other frame gets the same id
-    loading: list[FrameType] = []  # the modules that are being loaded
+    aside: list[FrameType] = []  # the modules that are being loaded, and the timer that saves the input
 
     def watch(frame: FrameType, event: str, argument: Any) -> Watcher | None:
         """Note a call, and have `watch_end` called when a function of ours returns."""
@@ -61,19 +63,19 @@ def main(out: Path) -> None:
         is_new = id(frame) not in entered
         entered[id(frame)] = frame
         frame.f_trace_lines = False
-        if name == "<module>":
-            loading.append(frame)
+        if name in ("<module>", AUTOSAVE):
+            aside.append(frame)
         elif is_new:
             under_way.update(way for way, (first, _) in WAYS.items() if name == first and way not in over)
-            if not loading and "<locals>.<" not in name and not code.co_filename.endswith(BESIDE):
+            if not aside and "<locals>.<" not in name and not code.co_filename.endswith(BESIDE):
                 for way in under_way:
                     seen[way].add((code.co_filename.removeprefix(f"{ROOT}{os.sep}"), name))
         return watch_end
 
     def watch_end(frame: FrameType, event: str, argument: Any) -> Watcher:
         if event == "return":
-            if frame in loading:
-                loading.remove(frame)
+            if frame in aside:
+                aside.remove(frame)
             end_ways(frame.f_code.co_qualname)
         return watch_end
 
