@@ -36,7 +36,7 @@ async def account_for_all(session: Session) -> None:
 
 
 class _ResultsRead(Struct):
-    """Whether the results that summaries read were loaded; a rewind discards this."""
+    """The memory of a fold that the results which summaries read were loaded; a rewind discards it."""
 
     done: bool = False
 

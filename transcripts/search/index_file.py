@@ -99,7 +99,8 @@ def _wait_for(lock: int, timeout: float) -> None:
     end = time.monotonic() + timeout
     while True:
         with suppress(BlockingIOError):
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         if time.monotonic() > end:
             raise IndexUnavailable("another process uses the search index")
         time.sleep(LOCK_POLL_S)

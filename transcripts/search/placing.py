@@ -32,13 +32,13 @@ class Matcher:
         if not starts:
             return 0.0, 0
 
-        def surroundings(at: int) -> tuple[float, int]:
+        def coverage(at: int) -> tuple[float, int]:
             distances = {stem: _distance(found, at) for stem, found in starts.items()}
             near = [stem for stem, distance in distances.items() if distance <= SPAN_CHARS]
             return sum(self._weights[each] for each in near), -max(distances[each] for each in near)
 
         rarest = min(starts, key=lambda stem: (len(starts[stem]), -self._weights[stem], starts[stem][0]))
-        start = max(starts[rarest], key=surroundings)
+        start = max(starts[rarest], key=coverage)
         if len(folded) > len(text):
             start = bisect_right([*accumulate(len(char.casefold()) for char in text)], start)
         return sum(self._weights[stem] for stem in starts) / sum(self._weights.values()), start

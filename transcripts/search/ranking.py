@@ -270,8 +270,9 @@ class _Search:
         """
         # Who wrote a fact is no reason to find it, only to rank it higher.
         matched = _expression([*scored, QueryTerm(USER_TERM)])
+        any_telling = _expression(telling)
         every = " AND ".join(_expression([term]) for term in ordered)
-        for chosen in [every] * is_name + [_expression(telling)]:
+        for chosen in (every, any_telling) if is_name else (any_telling,):
             rows = self._db.execute(query, (matched, chosen, self._ids.start, self._ids.stop, limit))
             if places := [place for place in map(_Place._make, rows) if place.file in self._files]:
                 return places

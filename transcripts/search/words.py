@@ -119,7 +119,7 @@ def _part_terms(word: str) -> tuple[str, ...]:
         spelt = (
             word[start:end].casefold() for start, end in pairwise(accumulate(map(len, parts), initial=0))
         )
-        told = [part for part in spelt if len(part) > 1 or not part.isascii() or part.isdecimal()]
-        if any(map(str.isalpha, told)):
-            return tuple(part[:MAX_TERM_CHARS] for part in dict.fromkeys(told))
+        counted = [part for part in spelt if len(part) > 1 or not part.isascii() or part.isdecimal()]
+        if any(map(str.isalpha, counted)):
+            return tuple(part[:MAX_TERM_CHARS] for part in dict.fromkeys(counted))
     return (whole[:MAX_TERM_CHARS],)
