@@ -108,11 +108,17 @@ _SAYS_FAILED = lazy_pattern(
 # Clients that print what they received, and their errors without a name.
 _UNNAMED_CLIENT = lazy_pattern(rf"{_AT_START}(?:openssl\s+s_client|nc|ncat|netcat|telnet|socat)\s")
 # Programs that show processes and ports, and messages about a process or a server that does not exist.
-_LISTING = lazy_pattern(rf"{_AT_START}(?:lsof|ss|netstat|fuser|pgrep|pidof|ps)\s")
+_LISTING = lazy_pattern(rf"{_AT_START}(?:lsof|fuser|pgrep|pidof|ps)\s")
+_LISTING_PORTS = lazy_pattern(rf"{_AT_START}(?:ss|netstat)(?:\s|$)")  # there are always some in the sandbox
 _NOT_SEEN = lazy_pattern(
-    r"\bkill: .*no such process|no server running on /tmp/|error connecting to /tmp/", re.IGNORECASE
+    r"\bkill: .*no such process|no server running on /tmp/|error connecting to /tmp/"
+    r"|\bdmesg: read kernel buffer failed",
+    re.IGNORECASE,
 )
-_OWN_VIEW = "commands see only the processes, the ports and the /tmp of the sandbox, not those outside"
+_OWN_VIEW = (
+    "commands see only the processes, the ports and the /tmp of the sandbox, not those outside, and not the"
+    " log of the kernel"
+)
 _LOCAL_HOST = lazy_pattern(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
 
 
@@ -166,7 +172,7 @@ def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
 
 def unnamed_refusal(run: SandboxedRun) -> str:
     """Return the reason why a command may have been refused something that it does not name."""
-    if run.loopback and (_is_empty_listing(run) or _NOT_SEEN.search(run.output)):
+    if run.loopback and (_lists_own_view(run) or _NOT_SEEN.search(run.output)):
         return _OWN_VIEW
     if not run.loopback:
         return _NO_NETWORK if _lacked_network(run) else ""
@@ -195,8 +201,10 @@ def _lacked_network(run: SandboxedRun) -> bool:
     return _first_program(run.line) not in _PRINTING and any(map(_UNREACHED.search, lines))
 
 
-def _is_empty_listing(run: SandboxedRun) -> bool:
-    return not run.output.strip() and _LISTING.search(run.line) is not None
+def _lists_own_view(run: SandboxedRun) -> bool:
+    """Return whether a command listed only what is in the sandbox, or nothing."""
+    listing = _LISTING_PORTS.search(run.line) or (not run.output.strip() and _LISTING.search(run.line))
+    return bool(listing)
 
 
 def forbidden_action(
