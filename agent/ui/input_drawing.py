@@ -115,21 +115,34 @@ def _shown(text: str) -> str:
 
 @lru_cache(maxsize=2048)
 def row_spans(line: str, room: int) -> list[tuple[int, int]]:
-    """Return (begin, end) of each row of a line that is broken where a row is full."""
-    if line.isascii():
-        return [(at, min(at + room, len(line))) for at in range(0, max(len(line), 1), room)]
+    """Return (begin, end) of each row of a line: a full row ends after its last space or wide character.
+
+    A word that is longer than a row is broken where the row is full.
+    """
     spans = []
     begin = 0
+    if line.isascii():
+        while len(line) - begin > room:
+            end = line.rfind(" ", begin, begin + room) + 1 or begin + room
+            spans.append((begin, end))
+            begin = end
+        return [*spans, (begin, len(line))]
     at = 0
-    left = room
+    last_break = 0
+    width = 0
     for piece in iter_graphemes(line):
         wide = cell_width(piece)
-        if wide > left and at > begin:
-            spans.append((begin, at))
-            begin = at
-            left = room
-        at = at + len(piece)
-        left = left - wide
+        if wide > 1:
+            last_break = at
+        if width + wide > room and at > begin:
+            end = last_break if last_break > begin else at
+            spans.append((begin, end))
+            begin = end
+            width = cell_width(line[begin:at])
+        at += len(piece)
+        width += wide
+        if wide > 1 or piece == " ":
+            last_break = at
     return [*spans, (begin, at)]
 
 

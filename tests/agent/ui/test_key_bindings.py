@@ -136,12 +136,13 @@ def test_several_pasted_lines_are_a_prompt_whatever_they_begin_with(terminal, li
 
 @pytest.mark.parametrize(("up", "down"), [("\x1b[A", "\x1b[B"), ("\x10", "\x0e")])
 def test_up_and_down_move_by_rows_before_they_leave_what_is_written(tmp_path, up, down):
-    rows = "❯ say one two three fo\n  ur five six seven ei\n  ght nine ten\n"
+    rows = "❯ say one two three\n  four five six sev\n  eight nine ten\n"
     with PtyTerminal(tmp_path, (22, 24)) as terminal:
-        terminal.sees("23%").type("say before\r").logged("before").type(rows[2:-1].replace("\n  ", ""))
+        terminal.sees("23%").type("say before\r").logged("before").type(rows[2:-1].replace("\n  ", " "))
         terminal.sees(rows).type(f"{up * 3}").sees("❯ say before\n").type(down).sees(rows)
-        terminal.type(f"{up}1").sees("1seven e\n").type(f"{up}2").sees("t2hree f\n").type(f"{down}3{down}4\r")
-        terminal.logged("prompt 'say one two t2hree four five six 13seven eight nine ten4'")
+        terminal.type(f"{up}1").sees("six 1sev\n").type(f"{up}2").sees("two thr2ee\n")
+        terminal.type(f"{down}3{down}4\r")
+        terminal.logged("prompt 'say one two thr2ee four five six 1s3ev eight nine ten4'")
 
 
 def test_rows_of_wide_characters_and_short_ones_keep_the_column(tmp_path):
