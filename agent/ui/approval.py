@@ -54,7 +54,6 @@ class ApprovalPanel(Struct):
     marked: int = 0  # index of the selected choice
     scroll: int = 0  # index of the first row of the body on the screen
     commented: ApprovalChoice | None = None  # the answer that the user is writing words for
-    plan_above: bool = False  # whether the plan in question was printed above it
     body: list[str] = field(default_factory=list)
     columns: int = 0  # width that the body was drawn for
     fitted: bool = True  # whether all of the body was on the screen so far
@@ -109,7 +108,6 @@ class ApprovalDialog:
             panel = self.panel = ApprovalPanel(question, choices=choices, answer=asyncio.Future())
             if question.preview.plan:
                 self.show_plan(question.preview.plan)
-                panel.plan_above = True
             panel.listens_at = self._monotonic() + LISTEN_DELAY_S
             self.on_change()
             try:
@@ -270,12 +268,15 @@ def full_question(question: PermissionQuestion, ctx: RenderContext) -> list[str]
     return [*question_target(question, ctx), *question_body(question, ctx), *rows]
 
 
-def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[str]:
-    """Draw the question in at most `rows` lines, which always include the choices."""
+def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> tuple[list[str], int]:
+    """Draw the question in at most `rows` lines, which always include the choices.
+
+    Return the row of the selected one too, or of the hint while the user writes words.
+    """
     question = panel.question
     if panel.columns != ctx.columns:  # new, or the terminal was resized
         before = panel.body
-        panel.body = [] if panel.plan_above else question_body(question, ctx)
+        panel.body = question_body(question, ctx) if not question.preview.plan else []  # it is printed above
         panel.scroll = _same_place(panel.scroll, before, panel.body)
         panel.columns = ctx.columns
     head = ctx.clipped("warning", question_head(question))
@@ -284,9 +285,10 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
         head += "  " + clip(title, max(ctx.columns - len(question.tool) - 10, 1))
     air = 4 if rows >= 14 else 0  # blank lines around the body
     most = rows - 1 - MIN_BODY_ROWS
-    if most - air < len(_foot(panel, ctx, 1 << 30)) <= most:  # whole answers are worth more than blank lines
+    whole, _ = _foot(panel, ctx, 1 << 30)
+    if most - air < len(whole) <= most:  # whole answers are worth more than blank lines
         air = 0
-    foot = _foot(panel, ctx, most - air)
+    foot, marked = _foot(panel, ctx, most - air)
     room = max(rows - air - 1 - len(foot), MIN_BODY_ROWS)
     if room < len(panel.body) <= room + air:  # the whole body is worth more than the blank lines
         room += air
@@ -307,13 +309,9 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
     gap = [""] if air else []
     below = gap if not panel.writing else []
     inside = [*shown, *gap] if shown else []
-    lines = [*gap, head, *gap, *inside, *foot, *below]
-    return [clip_painted(row, ctx.columns) for row in lines]
-
-
-def is_selected(row: str) -> bool:
-    """Return whether a drawn row shows the selected answer; those of the body begin with a space."""
-    return strip_sequences(row).startswith(MARKER)
+    above = [*gap, head, *gap, *inside]
+    lines = [clip_painted(row, ctx.columns) for row in (*above, *foot, *below)]
+    return lines, len(above) + marked
 
 
 def _same_place(at: int, before: list[str], after: list[str]) -> int:
@@ -335,8 +333,11 @@ def _first_change(body: list[str]) -> int:
     return max(next(changed, 0) - 1, 0)
 
 
-def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
-    """Draw the reason and the answers in at most `max_rows`: wrapped if they fit, else cut with a note."""
+def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> tuple[list[str], int]:
+    """Draw the reason and the answers in at most `max_rows`: wrapped if they fit, else cut with a note.
+
+    Return the row of the selected answer too.
+    """
     question = panel.question
     shows_edit = question.cause == "edit" and bool(question.preview.diff)
     shows_place = question.cause == "outside" and any(access.outside for access in question.access)
@@ -344,7 +345,7 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     sentence = one_line(as_sentence(reason))
     why = [ctx.paint("dim", f"  {row}") for row in wrap(sentence, max(ctx.columns - 2, 2))] if reason else []
     if panel.commented is not None:
-        return [*why, _writing_hint(panel.commented, ctx)]
+        return [*why, _writing_hint(panel.commented, ctx)], len(why)
     room = max(ctx.columns - 7, 4)
     texts = [wrap(f"{choice.digit} {choice.text}", room) for choice in panel.choices]
     cut = len(why) + sum(map(len, texts)) + 1 > max_rows
@@ -358,7 +359,8 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     short = f"  Esc to deny{confirm}"
     if cut and any(len(wrap(choice.text, room - 2)) > 1 for choice in panel.choices):
         last = short = with_keys("  {outputs} for full rules · Esc to deny", ctx.keys, " · ")
-    return [*why, *rows, ctx.hint(last, short)]
+    marked = len(why) + sum(map(len, texts[: panel.marked]))
+    return [*why, *rows, ctx.hint(last, short)], marked
 
 
 def _writing_hint(choice: ApprovalChoice, ctx: RenderContext) -> str:

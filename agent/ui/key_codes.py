@@ -66,14 +66,8 @@ def as_sent(found: re.Match[str]) -> str:
     if named := _NAMED_KEY.fullmatch(found[0]):
         first, modifiers, event, final = named.groups()
         held = _held_keys(modifiers)
-        # with Alt, each would be Esc followed by the key
-        if final in "ABFH" or first in (
-            "2",
-            "3",
-            "5",
-            "6",
-        ):
-            held &= _SHIFT | _CTRL
+        if final in "ABFH" or first in ("2", "3", "5", "6"):
+            held &= _SHIFT | _CTRL  # with Alt, each would be Esc followed by the key
         if event == _RELEASED:
             return ""
         if held:

@@ -17,7 +17,7 @@ from agent.keys import with_keys
 from agent.ports import Status
 from transcripts.wording import pluralize
 
-from .approval import draw_approval, is_selected
+from .approval import draw_approval
 from .approval_answers import ApprovalChoice
 from .frame_update import Frame
 from .input_drawing import INPUT_PROMPT, InputDrawing, draw_one_row
@@ -262,10 +262,9 @@ class ScreenLayout:
         state = self._state
         panel = state.approval.panel
         if panel is not None:
-            lines = draw_approval(panel, ctx, rows - int(panel.writing) - 3)
+            lines, marked = draw_approval(panel, ctx, rows - int(panel.writing) - 3)
             if not panel.writing:
-                marked = (at for at, line in enumerate(lines) if is_selected(line))
-                return lines, (next(marked, max(len(lines) - 1, 0)), 0)
+                return lines, (marked, 0)
             reason, column = draw_one_row(self._reason, INPUT_PROMPT, ctx)
             return [*lines, reason], (len(lines), column)
         if state.approval.form.state is not None:

@@ -7,7 +7,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -200,10 +200,10 @@ class ReplState:
     def view(self) -> TranscriptView:
         """Return the screen above the input. It is created at its first use, after the first paint."""
         # 25 ms: the events, facts and their rendering
-        from .transcript_view import TranscriptView, print_markdown
+        from .transcript_view import TranscriptView
 
         view = TranscriptView(self.terminal, self.refresh, self.editor.restore)
-        self.approval.show_plan = partial(print_markdown, view)
+        self.approval.show_plan = view.print_markdown
         return view
 
     @property

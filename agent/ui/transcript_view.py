@@ -117,6 +117,10 @@ class TranscriptView:
         """Print a notice of our own."""
         self.emit(events.Notice(text, level))
 
+    def print_markdown(self, text: str) -> None:
+        """Print a whole text in markdown."""
+        self.emit(events.CommandOutput(text, "markdown"))
+
     def end_interrupted(self, is_command: bool) -> None:
         """Show that the turn or the command was interrupted, unless the turn had ended."""
         if is_command and not self.turn_ended:
@@ -238,11 +242,6 @@ class TranscriptView:
         gap = "" if joined or (is_notice and self._after_notice) else "\n"
         self._after_notice = is_notice
         self._terminal.print_above(gap + text)
-
-
-def print_markdown(view: TranscriptView, text: str) -> None:
-    """Print a whole text in markdown."""
-    view.emit(events.CommandOutput(text, "markdown"))
 
 
 def _more_in_full(

@@ -16,7 +16,6 @@ from agent.ui.approval import (
     ApprovalPanel,
     draw_approval,
     full_question,
-    is_selected,
     question_body,
 )
 from agent.ui.approval_answers import approval_choices
@@ -275,12 +274,16 @@ def panel_of(asked: PermissionQuestion) -> ApprovalPanel:
     return ApprovalPanel(asked, approval_choices(asked), None)  # type: ignore[arg-type]
 
 
+def drawn_rows(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[str]:
+    return draw_approval(panel, ctx, rows)[0]
+
+
 def test_an_answer_with_a_remark_is_named_if_it_lasts():
     panel = panel_of(question(prefix="git status"))
 
     def hint(at: int) -> str:
         panel.commented = panel.choices[at]
-        return draw_approval(panel, RenderContext(110, Theme(False)), 24)[-1]
+        return drawn_rows(panel, RenderContext(110, Theme(False)), 24)[-1]
 
     once, lasting = map(hint, (0, 1))
     assert once.startswith("Add a remark for the model")
@@ -338,7 +341,7 @@ def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, acc
     why = "it may contain secrets"
     asked = question(tool="read", title=title, access=(access,), why=why, cause=cause, preview=Preview())
     panel = panel_of(asked)
-    rows = [row.strip() for row in draw_approval(panel, RenderContext(60, Theme(False, False)), 24)]
+    rows = [row.strip() for row in drawn_rows(panel, RenderContext(60, Theme(False, False)), 24)]
     filled = [row for row in rows if row]
     reasons = [] if cause == "outside" else ["It may contain secrets."]
     assert filled[: 1 + len(shown) + len(reasons)] == ["Allow read?", *shown, *reasons]
@@ -347,9 +350,9 @@ def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, acc
 
 def test_the_selected_answer_is_recognized_beside_a_command_with_its_mark():
     asked = question(preview=Preview(text="PS1='❯ '\n❯ x"), access=(Access("run", "x"),))
-    rows = draw_approval(panel_of(asked), RenderContext(60, Theme(True)), 24)
+    rows, marked = draw_approval(panel_of(asked), RenderContext(60, Theme(True)), 24)
     assert sum("❯ " in row for row in rows) == 3
-    assert [strip_sequences(row) for row in rows if is_selected(row)] == ["❯ 1 Yes, this once  y"]
+    assert strip_sequences(rows[marked]) == "❯ 1 Yes, this once  y"
 
 
 def test_a_command_that_would_run_outside_the_sandbox_says_so_in_full():
@@ -359,7 +362,7 @@ def test_a_command_that_would_run_outside_the_sandbox_says_so_in_full():
     )
     ctx = RenderContext(60, Theme(False, False))
     for most in (24, 16):
-        drawn = draw_approval(panel_of(asked), ctx, most)
+        drawn = drawn_rows(panel_of(asked), ctx, most)
         assert len(drawn) <= most
         filled = [row.strip().removeprefix("❯ ") for row in drawn if row]
         assert filled[:-1] == [
@@ -438,10 +441,10 @@ def test_a_narrow_question_wraps_its_rules_or_reports_where_they_are_in_full():
     asked = question(prefix=rule, preview=Preview(text="git log --oneline --decorate -3"))
     panel = panel_of(asked)
     ctx = RenderContext(30, Theme(False))
-    rows = draw_approval(panel, ctx, 30)
+    rows = drawn_rows(panel, ctx, 30)
     joined = "".join(" ".join(rows).split())
     assert joined.count("".join(rule.split())) == 2 and all(painted_width(row) <= 30 for row in rows)
-    short = draw_approval(panel, ctx, 9)
+    short = drawn_rows(panel, ctx, 9)
     assert any("Ctrl-O for full rules" in row for row in short) and any("❯ 1 Yes" in row for row in short)
     assert rule in "\n".join(full_question(asked, RenderContext(80, Theme(False))))
 
@@ -454,11 +457,11 @@ def test_a_question_is_drawn_again_for_another_width_and_begins_where_the_change
     preview = Preview(diff=f"@@ -1,11 +1,11 @@\n{LONG_EDIT}")
     asked = question(tool="edit", title="a.py", why=why, cause="edit", preview=preview)
     panel = panel_of(asked)
-    wide = draw_approval(panel, RenderContext(120, Theme(False, False)), 30)
+    wide = drawn_rows(panel, RenderContext(120, Theme(False, False)), 30)
     assert any(row.rstrip().endswith("new words") for row in wide) and why not in "\n".join(wide)
-    narrow = draw_approval(panel, RenderContext(40, Theme(False, False)), 30)
+    narrow = drawn_rows(panel, RenderContext(40, Theme(False, False)), 30)
     assert "".join(narrow).count("words") == 8
-    small = draw_approval(panel_of(asked), RenderContext(40, Theme(False, False)), 10)
+    small = drawn_rows(panel_of(asked), RenderContext(40, Theme(False, False)), 10)
     assert any("- old" in row for row in small) and any("lines 9-" in row for row in small)
 
 
@@ -470,7 +473,7 @@ def resized(diff, first, second):
     asked = question(tool="edit", title="a.py", preview=Preview(diff=diff))
     panel = panel_of(asked)
     for columns, rows in (first, second):
-        drawn = draw_approval(panel, RenderContext(columns, Theme(False, False)), rows)
+        drawn = drawn_rows(panel, RenderContext(columns, Theme(False, False)), rows)
     return panel, [row.strip() for row in drawn]
 
 
@@ -495,7 +498,7 @@ def test_in_a_terminal_that_became_too_small_the_change_is_shown_and_not_what_is
         panel, drawn = resized(diff, (120, 40), second)
         assert any(row.endswith("- old") for row in drawn), second
         panel.scroll = 0  # by the user
-        again = draw_approval(panel, RenderContext(second[0], Theme(False, False)), second[1] - 1)
+        again = drawn_rows(panel, RenderContext(second[0], Theme(False, False)), second[1] - 1)
         assert not any(row.endswith("- old") for row in again)
 
 
@@ -503,7 +506,7 @@ def test_all_of_a_change_is_worth_more_than_air_around_it():
     asked = question(tool="edit", title="a.py", preview=Preview(diff=f"@@ -1,11 +1,11 @@\n{LONG_EDIT}"))
 
     def drawn(rows):
-        return draw_approval(panel_of(asked), RenderContext(120, Theme(False, False)), rows)
+        return drawn_rows(panel_of(asked), RenderContext(120, Theme(False, False)), rows)
 
     assert [row.strip() for row in drawn(30)].count("") == 4
     assert not any("PgUp" in row for row in drawn(20)) and "" not in drawn(20)
@@ -532,7 +535,7 @@ def test_leaving_the_sandbox_is_another_question_with_answers_of_its_own():
     narrow = approval_choices(question(prefix="open(git config a.b c)", refused=refused))
     assert [(choice.digit, choice.letter) for choice in narrow] == [("1", "y"), ("2", "n"), ("3", "p")]
     assert [choice.digit for choice in approval_choices(question(refused=refused))] == ["1", "2"]
-    rows = draw_approval(panel_of(asked), RenderContext(70, Theme(False)), 20)
+    rows = drawn_rows(panel_of(asked), RenderContext(70, Theme(False)), 20)
     told = [row.strip() for row in rows if row]
     assert told[:3] == ["Run this command outside the sandbox?", REFUSED["refused"], "cargo install x"]
     assert any("3 Yes, and always allow commands in this project to" in row for row in rows)

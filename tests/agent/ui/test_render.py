@@ -183,7 +183,7 @@ def everything(sample, ctx):
         "bash", sample, (Access("write", sample, outside=True),), sample, sample, Preview(text=sample)
     )
     panel = ApprovalPanel(asked, approval_choices(asked), None, 0.0)  # type: ignore[arg-type]
-    yield "\n".join(draw_approval(panel, ctx, 20))
+    yield "\n".join(draw_approval(panel, ctx, 20)[0])
     yield "\n".join(draw_live_view(running(sample), ctx, rows=20, now=75.0))
 
 
