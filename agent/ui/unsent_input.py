@@ -7,7 +7,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from transcripts.storage import make_private_folders, opened_regular, project_key
+from transcripts.storage import (
+    is_of_running_process,
+    make_private_folders,
+    opened_regular,
+    project_key,
+    replace_file,
+)
 
 AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
 
@@ -40,10 +46,7 @@ class UnsentInput:
         try:
             if text:
                 make_private_folders(self._drafts_dir)
-                fresh = self._path.with_suffix(".tmp")
-                fresh.write_bytes(self._mask(text).encode("utf-8", "replace"))
-                fresh.chmod(0o600)
-                fresh.replace(self._path)
+                replace_file(self._path, self._mask(text).encode("utf-8", "replace"), durable=False)
             else:
                 self._path.unlink(missing_ok=True)
             self._saved = text
@@ -53,7 +56,8 @@ class UnsentInput:
     def take_orphan(self) -> str:
         """Remove and return the newest draft that a dead process left for this project; "" for none."""
         try:
-            left = [path for path in self._drafts_dir.glob(f"{self._project}-*.txt") if not _alive(path)]
+            drafts = self._drafts_dir.glob(f"{self._project}-*.txt")
+            left = [path for path in drafts if not is_of_running_process(path.name)]
             if not left:
                 return ""
             newest = max(left, key=lambda path: path.stat().st_mtime)
@@ -65,15 +69,3 @@ class UnsentInput:
         except OSError as error:
             self.trouble = self.trouble or f"cannot read earlier drafts: {error}"
             return ""
-
-
-def _alive(draft: Path) -> bool:
-    """Return whether the process of a draft still runs; its pid is the end of the file's name."""
-    pid = draft.stem.rpartition("-")[2]
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, ValueError):
-        pass
-    return True

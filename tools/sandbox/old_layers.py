@@ -19,6 +19,8 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
+from transcripts.storage import is_of_running_process
+
 MAX_UNUSED_S = 30 * 24 * 3600.0
 _AGING = ("drafts", "git_copies", "images", "mcp", "put_aside", "reports")  # in the state directory
 _STARTING_S = 60.0  # a younger directory may belong to a run that is starting
@@ -45,28 +47,20 @@ def _use(folder: Path) -> None:
 
 
 def _remove_unused(place: Path) -> None:
-    """Remove the entries of a directory that were not used for long, except those of running processes."""
+    """Remove the entries of a directory that were not used for long, except those of running processes.
+
+    Names of drafts and of copies of repositories end with a pid.
+    """
     oldest = time.time() - MAX_UNUSED_S
     with suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             with suppress(OSError):  # another process removed it
-                if entry.stat(follow_symlinks=False).st_mtime >= oldest or _is_of_process(entry.name):
+                if entry.stat(follow_symlinks=False).st_mtime >= oldest or is_of_running_process(entry.name):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     shutil.rmtree(entry.path, onerror=_open_and_retry)
                 else:
                     Path(entry).unlink()
-
-
-def _is_of_process(name: str) -> bool:
-    """Return whether a name ends with the pid of a running process, as those of drafts and copies do."""
-    try:
-        os.kill(int(Path(name).stem.rpartition("-")[2]), 0)
-    except (ValueError, OverflowError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _remove_dead_folders(place: Path) -> None:

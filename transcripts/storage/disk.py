@@ -157,6 +157,17 @@ def project_key(folder: Path) -> str:
     return hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
 
 
+def is_of_running_process(name: str) -> bool:
+    """Return whether the name of a file, without its extensions, ends with the pid of a running process."""
+    try:
+        os.kill(int(name.rpartition("-")[2].partition(".")[0]), 0)
+    except PermissionError:
+        return True  # of another user
+    except (ValueError, OverflowError, ProcessLookupError):
+        return False
+    return True
+
+
 def make_private_folders(folder: Path, disk: Disk = DISK) -> None:
     """Create a directory and its missing parents, each with mode 0700. Raises OSError."""
     for each in [*reversed(folder.parents), folder]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from tools.files import closing, make_folders, replace_in, write_new
+from transcripts.storage import is_of_running_process
 from transcripts.wording import pluralize
 
 from .git_files import (
@@ -178,12 +179,8 @@ class GitBackup(Struct):
         project, _, _ = self.kept.name.rpartition("-")
         folders = [folder.parent for folder in (self.kept, self.near) if folder is not None]
         for other in (other for folder in folders for other in folder.glob(f"{project}-*")):
-            try:
-                os.kill(int(other.name.rpartition("-")[2]), 0)
-            except (ProcessLookupError, ValueError):
+            if not is_of_running_process(other.name):
                 shutil.rmtree(other, ignore_errors=True)
-            except PermissionError:
-                continue  # another user's process has this pid
 
     def _put_back(self, top: int, path: str, *, replaces: bool = False) -> bool:
         """Restore one file below the open directory `top`, without following links.
