@@ -32,7 +32,7 @@ from .launcher_tables import FILE_RUNNERS
 from .line_reading import read_line
 from .parsed_text import is_unknown
 from .program_names import ProgramFiles
-from .task_files import JUSTFILES, RAKEFILES, just_lines, rake_lines
+from .task_files import TASK_RUNNERS
 from .vital_places import Places, Scene, scenes
 
 _MAKERS = word_set("make gmake")
@@ -90,10 +90,8 @@ def _script_lines(scene: Scene, files: ProgramFiles) -> Iterator[tuple[str, str]
         yield from _package_lines(scene, here, files)
     elif scene.program in _TASK_RUNNERS:
         yield from _task_lines(scene, here, files)
-    elif scene.program == "just":
-        yield from _just_lines(scene, here, files)
-    elif scene.program == "rake":
-        yield from _rake_lines(scene, here, files)
+    elif scene.program in TASK_RUNNERS:
+        yield from _recipe_lines(scene, here, files)
     elif path := _script_of_shell(scene):
         text = files.text(posixpath.join(here, path))[:50_000]
         is_named = scene.program in _SHELLS or scene.program in (".", "source")
@@ -126,20 +124,13 @@ def _is_run_by_interpreter(scene: Scene) -> bool:
     )
 
 
-def _just_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[str, str]]:
-    named = list(option_values(list(scene.command.words), word_set("-f --justfile")))
-    text, folder = _nearest(named[:1] or JUSTFILES, here, scene, files)
-    operands = scene.operands(word_set("-f --justfile -d --working-directory --set --shell --dotenv-path"))
-    yield from ((line, folder) for line in just_lines(text, operands))
-
-
-def _rake_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[str, str]]:
-    named = list(option_values(list(scene.command.words), word_set("-f --rakefile")))
-    text, folder = _nearest(named[:1] or RAKEFILES, here, scene, files)
-    operands = scene.operands(
-        word_set("-f --rakefile -C --directory -I --libdir -r --require -R --rakelibdir")
-    )
-    yield from ((line, folder) for line in rake_lines(text, operands))
+def _recipe_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the tasks that just or rake runs."""
+    runner = TASK_RUNNERS[scene.program]
+    named = list(option_values(list(scene.command.words), runner.names_file))
+    text, folder = _nearest(named[:1] or runner.files, here, scene, files)
+    operands = scene.operands(runner.names_file | runner.others)
+    yield from ((line, folder) for line in runner.lines(text, operands))
 
 
 def _nearest(names: Sequence[str], here: str, scene: Scene, files: ProgramFiles) -> tuple[str, str]:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
-JUSTFILES = ("justfile", "Justfile", ".justfile", "JUSTFILE")
-RAKEFILES = ("Rakefile", "rakefile", "Rakefile.rb", "rakefile.rb")
 _MAX_FILE_CHARS = 200_000
 _MAX_VALUE_CHARS = 2_000
 _MAX_LINE_CHARS = 2_000
@@ -125,3 +125,32 @@ def _reached(recipes: Mapping[str, Recipe], named: Sequence[str]) -> Iterator[st
             seen.add(name)
             yield from recipes[name].lines
             waiting += recipes[name].needs
+
+
+class TaskRunner(NamedTuple):
+    """A program that runs tasks: the usual names of their file, and its options that take a value.
+
+    names_file  those that name another file
+    lines       yields the lines that words of it run, given the text of the file
+    """
+
+    files: Sequence[str]
+    names_file: frozenset[str]
+    others: frozenset[str]
+    lines: Callable[[str, Sequence[str]], Iterator[str]]
+
+
+TASK_RUNNERS: Mapping[str, TaskRunner] = {
+    "just": TaskRunner(
+        ("justfile", "Justfile", ".justfile", "JUSTFILE"),
+        names_file=word_set("-f --justfile"),
+        others=word_set("-d --working-directory --set --shell --dotenv-path"),
+        lines=just_lines,
+    ),
+    "rake": TaskRunner(
+        ("Rakefile", "rakefile", "Rakefile.rb", "rakefile.rb"),
+        names_file=word_set("-f --rakefile"),
+        others=word_set("-C --directory -I --libdir -r --require -R --rakelibdir"),
+        lines=rake_lines,
+    ),
+}
