@@ -88,12 +88,7 @@ def _lacks(names: Sequence[str], here: str, seen: Standpoint) -> bool:
     """Return whether a directory belongs to the project's own repository, which lacks these settings."""
     folder = seen.places.folder
     place = posixpath.normpath(here)
-    program = seen.files.program("git", here)
-    if (
-        program is None
-        or not seen.files.is_outside(program, here)
-        or any(map(seen.files.variable, _STEERING))
-    ):
+    if not seen.is_untouched("git", here, _STEERING):
         return False
     while place.startswith(f"{folder}/") and ".git" not in seen.files.file_names(place):
         place = posixpath.dirname(place)

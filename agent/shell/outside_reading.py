@@ -134,8 +134,7 @@ def _reads_service(words: Words, here: str, seen: Standpoint) -> bool:
     steering = _STEERING.get(program)
     if steering is None or any(isinstance(word, Glob) for word in words):
         return False
-    path = seen.files.program(program, here)
-    if path is None or not seen.files.is_outside(path, here) or any(map(seen.files.variable, steering)):
+    if not seen.is_untouched(program, here, steering):
         return False
     try:
         return _only_selects(program, words[1:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -91,6 +91,12 @@ class Standpoint(NamedTuple):
 
     places: Places
     files: ProgramFiles
+
+    def is_untouched(self, program: str, here: str, steering: Collection[str]) -> bool:
+        """Return whether a program is not one of the project, and no variable of `steering` is set."""
+        path = self.files.program(program, here)
+        is_outside = path is not None and self.files.is_outside(path, here)
+        return is_outside and not any(map(self.files.variable, steering))
 
 
 def own_programs_of(line: str, folder: str, files: ProgramFiles) -> str:
