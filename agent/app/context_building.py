@@ -271,8 +271,8 @@ def _new_system_prompt(services: Services, rules: PermissionRules, tag: str) -> 
     return tuple(map(setup.masks.text, texts))
 
 
-def _warn_of_size(services: Services, memory: Sequence[tuple[Path, str]]) -> None:
-    tokens = sum(services.counter.text(memory_text(path, text)) for path, text in memory)
+def _warn_of_size(services: Services, memory: Mapping[Path, str]) -> None:
+    tokens = sum(services.counter.text(memory_text(path, text)) for path, text in memory.items())
     if (share := tokens / services.window) > 0.05:  # smaller memory files are not worth a warning
         services.warn(f"memory files take {tokens:,} tokens ({share:.0%} of the context window); see /memory")
 

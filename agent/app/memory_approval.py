@@ -31,8 +31,8 @@ def _items(folder: Path, environ: Mapping[str, str]) -> dict[Path, ProjectItem]:
         path: ProjectItem(
             MEMORY_KIND,
             name=short_path(str(path)),
-            shows=_shown("\n".join(text for _, text in texts)),
-            content=json.dumps([[str(each), text] for each, text in texts]).encode(),
+            shows=_shown("\n".join(texts.values())),
+            content=json.dumps([[str(each), text] for each, text in texts.items()]).encode(),
             everywhere=True,
         )
         for path, texts in memory_above(folder, claude_folder(environ)).items()

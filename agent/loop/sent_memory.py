@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,10 @@ async def post_memory_below(
         look = partial(
             memory_below, tools.folder, known=tuple(system), may_read=partial(tools.may_read, "read")
         )
-        found = await in_thread(lambda gone: dict(chain.from_iterable(map(look, paths))), LOOK_TIMEOUT_S)
+        found = await in_thread(
+            lambda gone: {path: text for each in map(look, paths) for path, text in each.items()},
+            LOOK_TIMEOUT_S,
+        )
     if not found:
         return
     blocks = (part.block for message in session.folded.view for part in message.parts)

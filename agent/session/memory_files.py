@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -56,8 +56,8 @@ class MemoryPlaces(Struct, frozen=True):
 
     def find(
         self, scopes: Sequence[str] | None = None, may_read: Callable[[str], bool] = lambda path: True
-    ) -> list[tuple[Path, str]]:
-        """Return the memory files of these scopes (None for all) with their contents.
+    ) -> dict[Path, str]:
+        """Return the contents of the memory files of these scopes (None for all), by path.
 
         Links and imports do not lead to real paths that `may_read` rejects.
         """
@@ -129,10 +129,10 @@ class MemoryPlaces(Struct, frozen=True):
         yield from _of_directories(reversed(repository_folders(self.folder)), self.folder, claude)
 
 
-def memory_above(folder: Path, claude: Path | None = None) -> dict[Path, list[tuple[Path, str]]]:
+def memory_above(folder: Path, claude: Path | None = None) -> dict[Path, dict[Path, str]]:
     """Return the memory files of directories above the repository, the outermost first.
 
-    Each has its contents, and those of its imports. Blocks on the disk.
+    The values are its contents and those of its imports, by path. Blocks on the disk.
     """
     found = {file.path: read_memory([file]) for file in _above(folder, claude)}
     return {path: texts for path, texts in found.items() if texts}
@@ -273,18 +273,18 @@ def _shown(text: str, most: int) -> str:
     return shown.strip()
 
 
-def read_memory(files: Sequence[MemoryFile]) -> list[tuple[Path, str]]:
-    """Return the memory files with their contents; a file that is empty or cannot be read is skipped.
+def read_memory(files: Sequence[MemoryFile], known: Iterable[str] = ()) -> dict[Path, str]:
+    """Return the contents of memory files, by path; a file that is empty or cannot be read is skipped.
 
     A project's files come with its checkout: a link there must not reveal other files or secrets. The imports
-    of a memory file follow it, under their real paths.
+    of a memory file follow it, under their real paths, except those that are `known`.
     """
-    return [(path, text) for path, text, why in with_imports(files) if not why]
+    return {path: text for path, text, why in with_imports(files, known) if not why}
 
 
 def memory_below(
     folder: Path, path: Path, known: Iterable[str], may_read: Callable[[str], bool]
-) -> list[tuple[Path, str]]:
+) -> dict[Path, str]:
     """Return the memory files in the directories between a project and a file in it, the outermost first.
 
     `folder` and `path` are real paths. Blocking; raises no OSError. Files that are not the project's own have
@@ -292,20 +292,19 @@ def memory_below(
     `may_read` rejects.
     """
     if not path.is_relative_to(folder) or not _FOREIGN_FOLDERS.isdisjoint(path.relative_to(folder).parts):
-        return []
+        return {}
     places = reversed([place for place in path.parents if place != folder and place.is_relative_to(folder)])
     with suppress(OSError):
         found = [file for file in _of_directories(places, folder, None) if not file.why]
-        read = ((each, text) for each, text, why in with_imports(found, known) if not why)
-        return _readable(read, may_read)
-    return []
+        return _readable(read_memory(found, known), may_read)
+    return {}
 
 
-def _readable(files: Iterable[tuple[Path, str]], may_read: Callable[[str], bool]) -> list[tuple[Path, str]]:
+def _readable(files: Mapping[Path, str], may_read: Callable[[str], bool]) -> dict[Path, str]:
     """Return the memory files without links to, and imports of, files that a rule protects from reading."""
     names = {*MEMORY_NAMES, LOCAL_MEMORY_NAME}
-    return [
-        (path, text)
-        for path, text in files
+    return {
+        path: text
+        for path, text in files.items()
         if may_read(str(real := path.resolve())) or (real == path and path.name in names)
-    ]
+    }

@@ -6,7 +6,7 @@ prompt cache holds.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -137,7 +137,7 @@ def _section(title: str, lines: Iterable[PromptLine], tools: Container[str], bri
 
 
 def system_prompt(
-    memory: Sequence[tuple[Path, str]],
+    memory: Mapping[Path, str],
     tools: Container[str],
     extra: str = "",
     own: str | None = None,
@@ -145,13 +145,13 @@ def system_prompt(
 ) -> tuple[str, ...]:
     """Return the texts of the system prompt.
 
-    memory  the memory files with their contents
+    memory  the contents of the memory files, by path
     tools   the names of the tools that are offered
     extra   the last text, "" for none
     own     replaces everything but the rules for the tools
     brief   for a small window
     """
-    files = (memory_text(path, text) for path, text in memory)
+    files = (memory_text(path, text) for path, text in memory.items())
     working = f"{IDENTITY}\n\n{_section('Working', WORKING_LINES, tools, brief)}"
     texts = (working if own is None else own, _section("Tools", TOOL_LINES, tools, brief))
     return ("\n\n".join(filter(None, texts)), *files, *([extra] if extra else []))

@@ -112,7 +112,7 @@ def test_a_memory_file_that_is_a_link_out_or_to_a_secret_is_not_read(project: Pa
     (project / "real.md").write_text("Use tabs.")
     (project / "sub" / "deep" / "AGENTS.md").symlink_to("../../real.md")
     found = MemoryPlaces(project / "sub" / "deep", user).find()
-    assert [text for _, text in found] == [
+    assert [*found.values()] == [
         "canary",
         *["[not read: a link out of the project or to a secret]"] * 2,
         "Use tabs.",
@@ -130,7 +130,7 @@ def test_a_huge_memory_file_is_read_in_bounded_memory(project: Path) -> None:
     with (project / "AGENTS.md").open("wb") as file:
         file.write(b"x" * 1_000_000)
         file.truncate(5 << 30)
-    ((_, text),) = MemoryPlaces(project, project.parent).find()
+    (text,) = MemoryPlaces(project, project.parent).find().values()
     assert len(text) == 1_000_000
 
 

@@ -52,7 +52,7 @@ def after(look: Callable[[Path], object]) -> Helper:
 
 
 def skills(project: Path) -> object:
-    place = SkillPlace(project / "place", kind="command", scope="project", top=project)
+    place = SkillPlace(project / "place", kind="command", top=project)
     return [*read_skills(place)]
 
 
@@ -70,7 +70,7 @@ def export(project: Path) -> object:
 
 def memory(project: Path) -> object:
     (project / "AGENTS.md").symlink_to("place/file.md")
-    return [text for _, text in MemoryPlaces(project, project.parent / "home").find()]
+    return [*MemoryPlaces(project, project.parent / "home").find().values()]
 
 
 def agents(project: Path) -> object:

@@ -41,7 +41,7 @@ def open_skill(skill: Skill) -> OpenedSkill:
     real = judged_path(skill.path, skill.top)  # commands can change it between two checks
     content = read_content(real, MAX_SKILL_BYTES)
     markdown = parse_markdown(content)
-    place = SkillPlace(folder=skill.folder, kind=skill.kind, scope=skill.scope, top=skill.top)
+    place = SkillPlace(folder=skill.folder, kind=skill.kind, top=skill.top)
     now = replace(skill_of(markdown, skill.path, place), name=skill.name, plugin_root=skill.plugin_root)
     item = _item(now, markdown.body, content) if now.from_project else None
     return OpenedSkill(now, body=markdown.body, item=item)

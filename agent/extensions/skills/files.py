@@ -19,7 +19,7 @@ from agent.extensions.ignored import IgnoredPart, ignored_fields
 from agent.extensions.plugins import Plugin
 from transcripts.wording import cause_of
 
-from .places import Scope, SkillKind, SkillPlace
+from .places import SkillKind, SkillPlace
 
 MAX_NAME_CHARS_OF_SKILL = 64
 MAX_FILES = 2_000  # of one directory
@@ -48,7 +48,6 @@ class Skill(Struct, frozen=True):
 
     name: str
     kind: SkillKind
-    scope: Scope
     path: Path
     description: str = ""
     described: bool = False
@@ -112,7 +111,7 @@ def read_plugin_skills(plugin: Plugin) -> Iterator[Skill | IgnoredPart]:
     )
     for kind, paths in kinds:
         for path in paths:
-            place = SkillPlace(path.parent, kind=kind, scope="user")
+            place = SkillPlace(path.parent, kind=kind)
             try:
                 skill = skill_of(read_head(path.resolve()), path, place)
             except ValueError as error:
@@ -133,7 +132,6 @@ def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:
     return Skill(
         name=_name(fields, path, place.kind),
         kind=place.kind,
-        scope=place.scope,
         path=path,
         description=(description or first)[:1_024],
         described=bool(description),

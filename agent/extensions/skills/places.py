@@ -11,7 +11,6 @@ from msgspec import Struct
 from agent.session import repository_folders
 from agent.settings_files import claude_folder, home_folder
 
-Scope = Literal["makeroom", "project", "user"]
 SkillKind = Literal["skill", "command"]
 
 
@@ -23,7 +22,6 @@ class SkillPlace(Struct, frozen=True):
 
     folder: Path
     kind: SkillKind
-    scope: Scope
     top: Path | None = None
 
 
@@ -40,20 +38,14 @@ def skill_places(folder: Path, environ: Mapping[str, str], user_dir: Path | None
     within = [place for place in above if place != real_home]
     kinds: tuple[tuple[SkillKind, str], ...] = (("skill", "skills"), ("command", "commands"))
     for kind, name in kinds:
-        yield from (
-            SkillPlace(place / ".makeroom" / name, kind=kind, scope="makeroom", top=top) for place in within
-        )
+        yield from (SkillPlace(place / ".makeroom" / name, kind=kind, top=top) for place in within)
         if user_dir is not None:
-            yield SkillPlace(user_dir / name, kind=kind, scope="makeroom")
+            yield SkillPlace(user_dir / name, kind=kind)
     for kind, name in kinds:
-        yield from (
-            SkillPlace(place / ".claude" / name, kind=kind, scope="project", top=top) for place in within
-        )
+        yield from (SkillPlace(place / ".claude" / name, kind=kind, top=top) for place in within)
         if kind == "skill":
-            yield from (
-                SkillPlace(place / ".agents" / name, kind=kind, scope="project", top=top) for place in within
-            )
+            yield from (SkillPlace(place / ".agents" / name, kind=kind, top=top) for place in within)
     for kind, name in kinds:
-        yield SkillPlace(claude / name, kind=kind, scope="user")
+        yield SkillPlace(claude / name, kind=kind)
         if kind == "skill":
-            yield SkillPlace(home / ".agents" / name, kind=kind, scope="user")
+            yield SkillPlace(home / ".agents" / name, kind=kind)

@@ -147,7 +147,7 @@ def test_a_memory_file_that_is_not_a_regular_file_is_not_read_and_that_is_report
 
 def test_a_memory_file_that_becomes_a_pipe_is_passed_over(home: Path) -> None:
     pipe(home / "project" / "AGENTS.md")
-    assert read_memory([MemoryFile(home / "project" / "AGENTS.md", home / "project")]) == []
+    assert read_memory([MemoryFile(home / "project" / "AGENTS.md", home / "project")]) == {}
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_a_memory_file_that_cannot_be_read_is_named(home: Path) -> None:
     user, project = home / "home" / ".config" / "makeroom", home / "project"
     user.mkdir(parents=True, exist_ok=True)
     (user / "AGENTS.md").symlink_to("/proc/self/mem")
-    assert read_memory(MemoryPlaces(project, user).files()) == []
+    assert read_memory(MemoryPlaces(project, user).files()) == {}
     (line,) = MemoryPlaces(project, user).unread()
     assert line.startswith(f"{user / 'AGENTS.md'} cannot be read: ") and line.endswith("(ignored)")
 

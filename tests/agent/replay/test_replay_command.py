@@ -379,7 +379,7 @@ def test_window_and_overhead_can_be_given(session, capsys):
 def test_our_own_system_and_tools_take_what_replay_says():
     counter = TokenCounter.load()
     counter.warm()
-    settings = RequestSettings("m", 1, system_prompt((), BUILTIN), definitions(load_builtin_tools()))
+    settings = RequestSettings("m", 1, system_prompt({}, BUILTIN), definitions(load_builtin_tools()))
     assert sum(overheads(settings, counter).values()) == pytest.approx(OWN_OVERHEAD_TOKENS, rel=0.2)
 
 

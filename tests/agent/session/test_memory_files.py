@@ -32,7 +32,7 @@ def read(project: Path) -> dict[str, str]:
     """The memory files by their paths below the project."""
     user = project.parent / "home"
     found = MemoryPlaces(project, user, user / ".claude").find()
-    return {os.path.relpath(path, project): text for path, text in found}
+    return {os.path.relpath(path, project): text for path, text in found.items()}
 
 
 def unread(project: Path) -> list[str]:
@@ -169,7 +169,7 @@ def test_what_applies_below_is_that_of_the_directories_on_the_way(project: Path)
     def below(path: str) -> list[str]:
         known = [str(project / "pkg/rules.md")]
         found = memory_below(project, project / path, known, all_readable)
-        return [str(each.relative_to(project)) for each, _ in found]
+        return [str(each.relative_to(project)) for each in found]
 
     assert below("pkg/src/a.py") == ["pkg/AGENTS.md", "pkg/src/AGENTS.md", "pkg/src/rules.md"]
     assert below("a.py") == below("../a.py") == []
@@ -208,10 +208,10 @@ def test_links_and_imports_do_not_show_what_a_rule_protects(project: Path) -> No
     denied = str(project / "kept")
     places = MemoryPlaces(project, project.parent / "home")
     shown = places.find(may_read=lambda path: not path.startswith(denied))
-    assert [path.name for path, _ in shown] == ["AGENTS.md", "style.md"]
-    assert memory_below(project, project / "pkg/a.py", [], lambda path: not path.startswith(denied)) == []
+    assert [path.name for path in shown] == ["AGENTS.md", "style.md"]
+    assert memory_below(project, project / "pkg/a.py", [], lambda path: not path.startswith(denied)) == {}
     everything = places.find(may_read=lambda path: False)
-    assert [path.name for path, _ in everything] == ["AGENTS.md"], "a memory file in its place is sent anyway"
+    assert [path.name for path in everything] == ["AGENTS.md"], "a memory file in its place is sent anyway"
 
 
 def test_the_files_of_claude_code_are_read_in_its_order(project: Path) -> None:
@@ -226,9 +226,9 @@ def test_the_files_of_claude_code_are_read_in_its_order(project: Path) -> None:
     wanted.insert(4, "docs/style.md")
     assert list(read(project)) == wanted and unread(project) == []
     found = MemoryPlaces(project, project.parent, claude).find(("local",))
-    assert [path.name for path, _ in found] == ["CLAUDE.local.md"]
+    assert [path.name for path in found] == ["CLAUDE.local.md"]
     below = memory_below(project, project / "pkg/a.py", [], all_readable)
-    assert [path.relative_to(project).as_posix() for path, _ in below] == ["pkg/CLAUDE.local.md"]
+    assert [path.relative_to(project).as_posix() for path in below] == ["pkg/CLAUDE.local.md"]
 
 
 def test_an_agents_file_takes_the_place_of_those_of_claude_code_beside_it(project: Path) -> None:
@@ -263,11 +263,11 @@ def test_files_above_the_repository_are_read_once_approved(tmp_path: Path) -> No
     user = tmp_path / "home"
     above = memory_above(project, user / ".claude")
     work, tone = [path for path in above if path.is_relative_to(tmp_path)]
-    assert above[work] == [(work, "work @more.md"), (work.parent / "more.md", "more")]
+    assert above[work] == {work: "work @more.md", work.parent / "more.md": "more"}
     places = MemoryPlaces(project, user, user / ".claude")
-    assert [text for _, text in places.find()] == ["project"]
+    assert [*places.find().values()] == ["project"]
     approved = MemoryPlaces(project, user, user / ".claude", [work, tone]).find()
-    assert [text for _, text in approved] == ["work @more.md", "more", "tone", "project"]
+    assert [*approved.values()] == ["work @more.md", "more", "tone", "project"]
     reasons = places.passed_over([str(project / "CLAUDE.md"), str(work)])
     assert "/trust" in reasons[tone] and work not in reasons
 

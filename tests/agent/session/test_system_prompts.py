@@ -65,7 +65,7 @@ def test_the_line_about_ambiguous_requests_fits_the_tools() -> None:
         (["read"], "If the request is ambiguous, decide and say what you assumed."),
         (["ask_user"], "If the request is ambiguous and a wrong guess would waste work, ask; otherwise"),
     ):
-        [text] = system_prompt([], tools)
+        [text] = system_prompt({}, tools)
         assert line in text and text.count("If the request is ambiguous") == 1
 
 
@@ -76,7 +76,7 @@ def test_no_prompt_of_a_session_or_an_agent_names_a_tool_that_is_not_offered() -
     for _ in range(200):
         offered = [name for name in sorted(names) if chance.random() < 0.5]
         brief = chance.random() < 0.3
-        texts = [*system_prompt([], offered, brief=brief)]
+        texts = [*system_prompt({}, offered, brief=brief)]
         for agent in BUILTIN_AGENTS.values():
             texts += agent_prompt(texts[:1], [agent.prompt, REPORT_RULES], offered, True, brief)
         for text in texts:
@@ -92,11 +92,11 @@ def test_a_line_about_tools_is_sent_where_all_of_them_are_offered() -> None:
         excluded = {name[1:] for name in line.tools.split() if name.startswith("!")}
         needed = [name for name in line.tools.split() if not name.startswith("!")]
         everything = {*TOOL_NAMES} - excluded
-        assert line.text in system_prompt([], everything)[0]
+        assert line.text in system_prompt({}, everything)[0]
         for missing in needed:
-            assert line.text not in system_prompt([], everything - {missing})[0]
+            assert line.text not in system_prompt({}, everything - {missing})[0]
         brief = line.text if line.brief is None else line.brief
-        assert brief in system_prompt([], everything, brief=True)[0]
+        assert brief in system_prompt({}, everything, brief=True)[0]
 
 
 def test_the_text_about_commands_follows_the_identity_and_replaces_the_last_one() -> None:
@@ -140,7 +140,7 @@ def test_instructions_that_no_message_shows_are_hidden() -> None:
 
 
 def test_an_agent_gets_the_list_of_skills_and_memory_files_only_if_it_can_use_them() -> None:
-    memory = system_prompt([(Path("/p/AGENTS.md"), "Use tabs.")], ["read"])[1]
+    memory = system_prompt({Path("/p/AGENTS.md"): "Use tabs."}, ["read"])[1]
     skills = f"{SKILLS_HEAD}- review: reviews a change"
     session = ("You are makeroom.", memory, skills, "more")
     own = ("You review.",)
