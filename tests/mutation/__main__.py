@@ -8,8 +8,8 @@ than the wanted share were found.
 The share counts mutants of behaviour. Mutants of tables and of tuning (see `mutants.py`) are sampled, judged
 and printed as well, at most a tenth as many of each, with a share of their own. Mutants that survivors.toml
 explains are counted apart. `--own` omits the tests of users, and `--tests` all but some files; the shares
-are lower bounds then. A mutant that makes the tests hang counts as killed. Faults that only programs started
-by tests run (the command, the sandbox's supervisor) are not detected, and count as "not reached".
+are lower bounds then. A mutant that makes the tests hang counts as killed. A fault in a line that no test
+runs counts as "not reached".
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def main() -> int:
     most = sys.maxsize if given.all else given.most
     lowest = 100.0
     try:
-        with copied_tree() as tree:
-            types = TypeChecker(tree)
+        with copied_tree() as tree, copied_tree() as without_faults:
+            types = TypeChecker(without_faults)
             for room, modules in chosen(given.target).items():
                 report = run_room(tree, room, modules, most=most, seed=given.seed, tests=tests, types=types)
                 print("\n".join(report.lines()), flush=True)

@@ -1,57 +1,19 @@
-"""Trace the lines of the mutated modules: those that an import runs, and those that each test runs.
+"""The lines of the mutated modules: those that an import runs, and those that each test runs.
 
 A set of lines is an integer with a bit for each line, so that thousands of tests fit in memory.
 """
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any
 
-Lines = dict[str, int]  # by the path of the file
+from .tracer import Lines
 
 
 def bits(first: int, last: int) -> int:
     """Return the set of the lines from first to last."""
     return (1 << last + 1) - (1 << first)
-
-
-class Tracer:
-    """Notes the lines of some files that any thread runs."""
-
-    def __init__(self, files: Iterable[str]) -> None:
-        self._seen: dict[str, set[int]] = {file: set() for file in files}
-        self._local = {file: _noting(lines.add) for file, lines in self._seen.items()}
-
-    def start(self) -> None:
-        threading.settrace(self._called)
-        sys.settrace(self._called)
-
-    def stop(self) -> Lines:
-        """Stop tracing. Returns the lines that ran since the start."""
-        sys.settrace(None)
-        threading.settrace(None)
-        run = {file: sum(1 << line for line in lines) for file, lines in self._seen.items() if lines}
-        for lines in self._seen.values():
-            lines.clear()
-        return run
-
-    def _called(self, frame: FrameType, event: str, value: Any) -> Callable[..., Any] | None:
-        return self._local.get(frame.f_code.co_filename)
-
-
-def _noting(add: Callable[[int], None]) -> Callable[..., Any]:
-    def note(frame: FrameType, event: str, value: Any) -> Callable[..., Any]:
-        if event == "line":
-            add(frame.f_lineno)
-        return note
-
-    return note
 
 
 @dataclass(slots=True)

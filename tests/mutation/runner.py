@@ -1,13 +1,13 @@
 """Run the tests that reach each mutant, in a copy of the tree, up to the first that fails.
 
 One process imports the product and the tests, once. Its first fork runs all tests and traces the lines that
-each of them runs. Then each mutant gets a fork of its own, that puts the mutated code into the functions as
-they were imported, and runs the tests that run its lines, the quickest first. A mutant of a line that runs
-at import (a constant, a default) is written to its file instead, and its tests run in a process that imports
-nothing of ours before.
+each of them runs. Then each mutant is written to its file, and gets a fork of its own, that puts the mutated
+code into the functions as they were imported, and runs the tests that run its lines, the quickest first. The
+tests of a mutant of a line that runs at import (a constant, a default) run in a process that imports nothing
+of ours before.
 
-Tests with random examples take the same ones each time, and do not look for a smaller one. A program that a
-test starts is not traced, and has no mutated code.
+Programs that a test starts are traced as well (`tracer.py`), and import the mutated module from its file.
+Tests with random examples take the same ones each time, and do not look for a smaller one.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
+from zlib import crc32
 
 import pytest
 
 from .mutants import Mutant
-from .reach import Lines, Reach, TestRun, Tracer, bits
+from .reach import Reach, TestRun, bits
 from .swap import CannotSwap, Functions
 from .targets import ROOT
+from .tracer import Lines, Tracer, with_tracing
 
 PARTS = ("agent", "compact", "tools", "transcripts", "tests", "docs")
 FILES = ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE")
@@ -140,8 +142,7 @@ def judge(
 def _judge_afresh(tree: Path, each: _Trial) -> Outcome:
     module = tree / each.job.module
     source = module.read_text("utf-8")
-    shutil.rmtree(module.parent / "__pycache__", ignore_errors=True)  # its times are too coarse to trust
-    module.write_text(each.job.mutant.text, "utf-8")
+    _write(module, each.job.mutant.text)
     try:
         process = _fork.Process(target=_run_pytest, args=(tree, ["-x", *each.tests]))
         process.start()
@@ -152,7 +153,14 @@ def _judge_afresh(tree: Path, each: _Trial) -> Outcome:
             return "hung"
         return "survived" if process.exitcode == PASSED else "killed"
     finally:
-        module.write_text(source, "utf-8")
+        _write(module, source)
+
+
+def _write(module: Path, text: str) -> None:
+    """Write a module's file, with a time by which programs know if a compiled file is of another text."""
+    module.write_text(text, "utf-8")
+    seconds = crc32(text.encode())
+    os.utime(module, (seconds, seconds))
 
 
 def _run_session(tree: Path, tests: list[str], session: _Session, reader: Connection) -> None:
@@ -173,6 +181,7 @@ def _run_pytest(tree: Path, arguments: list[str], session: _Session | None = Non
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     sys.dont_write_bytecode = True
+    os.environ["PYTHONPATH"] = str(tree)  # for the programs that tests start
 
     from hypothesis import Phase, settings
 
@@ -193,7 +202,11 @@ class _Session:
     """Plugin of pytest that forks this process behind the collection, instead of running the tests in it."""
 
     def __init__(self, tree: Path, modules: list[str], jobs: list[Job], results: Connection) -> None:
-        self.tracer = Tracer(str(tree / module) for module in modules)
+        notes = tree.parent / "notes"
+        self.tracer = Tracer.with_notes((str(tree / module) for module in modules), notes)
+        self._sources = {module: (tree / module).read_text("utf-8") for module in modules}
+        for module, source in self._sources.items():
+            _write(tree / module, with_tracing(source, notes))
         self.asker: Connection | None = None  # in a fork: the way to the process that waits for its answer
         self._tree = tree
         self._modules = modules
@@ -213,6 +226,8 @@ class _Session:
             session.config.pluginmanager.register(_Mapping(self.tracer, self.asker))
             return None
         reach = Reach(imported, fork.answer(limit=1_800.0) or {})
+        for module, source in self._sources.items():
+            _write(self._tree / module, source)
         baseline = Baseline(
             tests=len(reach.tests),
             failing=reach.failing(),
@@ -229,11 +244,13 @@ class _Session:
             elif trial.is_afresh:
                 self._results.send(trial)
             else:
+                _write(self._tree / job.module, job.mutant.text)
                 fork = self._forked()
                 if fork is None:
                     self._prepare(session, trial, functions)
                     return None
                 code = fork.answer(trial.limit)
+                _write(self._tree / job.module, self._sources[job.module])
                 self._results.send(trial if code == _CANNOT_SWAP else (job, _outcome(code)))
         return True
 
@@ -262,23 +279,23 @@ class _Session:
 
     def _using(self, job: Job) -> Lines:
         """Return the lines of the room that name one of the things that the statement of a mutant defines."""
-        names = _defined(job.mutant, (self._tree / job.module).read_text("utf-8"))
+        names = _defined(job.mutant, self._sources[job.module])
         found: Lines = {}
         if not names:
             return found
         word = re.compile(rf"\b(?:{'|'.join(sorted(names))})\b")
-        for module in self._modules:
-            path = self._tree / module
-            for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1):
+        for module, source in self._sources.items():
+            path = str(self._tree / module)
+            for number, line in enumerate(source.split("\n"), start=1):
                 if word.search(line):
-                    found[str(path)] = found.get(str(path), 0) | 1 << number
+                    found[path] = found.get(path, 0) | 1 << number
         return found
 
     def _prepare(self, session: pytest.Session, trial: _Trial, functions: Functions) -> None:
         """In a fork: run the tests with a mutant instead of the original code."""
-        path = self._tree / trial.job.module
+        job = trial.job
         try:
-            functions.swap(str(path), path.read_text("utf-8"), trial.job.mutant.text)
+            functions.swap(str(self._tree / job.module), self._sources[job.module], job.mutant.text)
         except CannotSwap:
             assert self.asker is not None
             self.asker.send(_CANNOT_SWAP)

@@ -2,6 +2,7 @@
 
 import gc
 import importlib.util
+import os
 import subprocess
 import sys
 import tomllib
@@ -12,11 +13,12 @@ import pytest
 
 from tests.mutation.__main__ import Report
 from tests.mutation.mutants import mutants_of, sample
-from tests.mutation.reach import Reach, TestRun, Tracer, bits
+from tests.mutation.reach import Reach, TestRun, bits
 from tests.mutation.runner import Job
 from tests.mutation.survivors import PATH
 from tests.mutation.swap import CannotSwap, Functions
 from tests.mutation.targets import ROOMS, ROOT, chosen
+from tests.mutation.tracer import Tracer, with_tracing
 from tests.mutation.typed import TypeChecker
 from tests.sampling import sampled_rows
 from tests.tables import each_row
@@ -245,7 +247,7 @@ def test_a_mutant_without_a_function_that_is_there_cannot_be_swapped(tmp_path: P
 def test_the_lines_of_each_test_choose_the_tests_of_a_mutant(tmp_path: Path) -> None:
     path = tmp_path / "swapped.py"
     module = imported(path)
-    tracer = Tracer([str(path)])
+    tracer = Tracer.with_notes([str(path)], tmp_path / "notes")
     reach = Reach({})
     for name, text in (("short", "ab"), ("long", "abcdef")):
         tracer.start()
@@ -265,6 +267,31 @@ def test_the_lines_of_each_test_choose_the_tests_of_a_mutant(tmp_path: Path) -> 
     reach.tests["long"].has_passed = False
     assert running("        return LIMIT") == []
     assert reach.failing() == ["long"]
+
+
+def test_the_lines_that_forks_and_other_programs_run_are_lines_of_the_test(tmp_path: Path) -> None:
+    path = tmp_path / "swapped.py"
+    module = imported(path)
+    notes = tmp_path / "notes"
+    tracer = Tracer.with_notes([str(path)], notes)
+    tracer.start()
+    child = os.fork()
+    if not child:
+        os.closerange(3, 4_096)
+        module.size("abcdef")
+        os._exit(0)
+    os.waitpid(child, 0)
+    lines = tracer.stop()
+    path.write_text(with_tracing(MODULE + 'if __name__ == "__main__":\n    size("ab")\n', notes))
+    subprocess.run([sys.executable, "-I", "-S", path], cwd=tmp_path, check=True)
+    line = {text: bits(number, number) for number, text in enumerate(MODULE.split("\n"), start=1)}
+    assert lines == {str(path): line["    if len(text) > 5:"] | line["        return LIMIT"]}
+    in_a_program = tracer.stop()[str(path)]
+    assert (
+        in_a_program & line["        return len(text) * 2"]
+        and not in_a_program & line["        return LIMIT"]
+    )
+    assert tracer.stop() == {}
 
 
 @pytest.mark.sweep
