@@ -111,14 +111,9 @@ _UNNAMED_CLIENT = lazy_pattern(rf"{_AT_START}(?:openssl\s+s_client|nc|ncat|netca
 _LISTING = lazy_pattern(rf"{_AT_START}(?:lsof|fuser|pgrep|pidof|ps)\s")
 _LISTING_PORTS = lazy_pattern(rf"{_AT_START}(?:ss|netstat)(?:\s|$)")  # there are always some in the sandbox
 _NOT_SEEN = lazy_pattern(
-    r"\bkill: .*no such process|no server running on /tmp/|error connecting to /tmp/"
-    r"|\bdmesg: read kernel buffer failed",
-    re.IGNORECASE,
+    r"\bkill: .*no such process|no server running on /tmp/|error connecting to /tmp/", re.IGNORECASE
 )
-_OWN_VIEW = (
-    "commands see only the processes, the ports and the /tmp of the sandbox, not those outside, and not the"
-    " log of the kernel"
-)
+_OWN_VIEW = "commands see only the processes, the ports and the /tmp of the sandbox, not those outside"
 _LOCAL_HOST = lazy_pattern(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
 
 
@@ -174,13 +169,13 @@ def unnamed_refusal(run: SandboxedRun) -> str:
     """Return the reason why a command may have been refused something that it does not name."""
     if run.loopback and (_lists_own_view(run) or _NOT_SEEN.search(run.output)):
         return _OWN_VIEW
-    if not run.loopback:
-        return _NO_NETWORK if _lacked_network(run) else ""
-    if not run.failed:
-        return ""
-    messages = run.output[-MAX_SCANNED_CHARS:].splitlines()
+    if "dmesg: read kernel buffer failed" in run.output:
+        return "commands cannot read the log of the kernel in the sandbox"
+    messages = run.output[-MAX_SCANNED_CHARS:].splitlines() if run.failed else []
     if missing := missing_socket(messages, run.profile.hidden, run.cwd):
         return f"{missing} is hidden in the sandbox, but nothing is there outside either"
+    if not run.loopback:
+        return _NO_NETWORK if _lacked_network(run) else ""
     found = possible_ports(messages)
     ports = [port for port in found if port not in run.published]
     if not ports:
