@@ -3,12 +3,17 @@
 import fcntl
 import os
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tools.sandbox.old_layers import MAX_UNUSED_S, use_layers
+
+ROOT = Path(__file__).parents[2]
 
 
 def layer_of(tmp_path: Path, name: str, age_s: float) -> Path:
@@ -61,22 +66,56 @@ def test_directories_of_runs_that_were_killed_are_removed_and_those_of_others_ar
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folders = {}
-    for name in ("net-dead", "net-alive", "net-young", "records", "open-records", "supervisor"):
-        folders[name] = folder = tmp_path / f"makeroom-{name}"
-        (folder / ".transcripts").mkdir(parents=True)
-    (tmp_path / "makeroom-net-link").symlink_to(folders["supervisor"])
-    for name in ("records", "open-records"):
+    removed = ("net-dead0000", "records0")
+    kept = ("net-alive000", "net-young000", "open_rec", "supervis", "project0", "records-of-mine", "net-lab")
+    folders = {name: tmp_path / f"makeroom-{name}" for name in (*removed, *kept)}
+    for folder in folders.values():
+        folder.mkdir()
+    for name in ("records0", "open_rec", "project0", "records-of-mine"):
+        (folders[name] / ".transcripts").mkdir()
         (folders[name] / ".transcripts" / "s.lock").touch()
+    # Of these a run knows nothing but the name, or was killed there.
+    (folders["project0"] / "work").write_text("the only copy")
+    (folders["net-lab"] / "work").write_text("the only copy")
+    (tmp_path / "makeroom-net-link0000").symlink_to(folders["supervis"])
     with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as alive:
-        dead.bind(str(folders["net-dead"] / "proxy"))
-        alive.bind(str(folders["net-alive"] / "proxy"))
+        dead.bind(str(folders["net-dead0000"] / "proxy"))
+        alive.bind(str(folders["net-alive000"] / "proxy"))
         alive.listen(1)
         dead.close()
-        with (folders["open-records"] / ".transcripts" / "s.lock").open() as lock:
+        with (folders["open_rec"] / ".transcripts" / "s.lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for name, folder in folders.items():
-                if name != "net-young":
+                if name != "net-young000":
                     os.utime(folder, (time.time() - 100,) * 2)
             use_layers(tmp_path / "layers" / "mine").join()
-    assert {name for name, folder in folders.items() if not folder.exists()} == {"net-dead", "records"}
+    assert {name for name, folder in folders.items() if not folder.exists()} == set(removed)
+
+
+REMOVAL = """
+import os, sys, time
+from pathlib import Path
+from tools.sandbox.old_layers import MAX_UNUSED_S, use_layers
+
+place = Path(sys.argv[1])
+if os.geteuid() == 0:  # to whom no directory is read-only
+    os.chown(place, 65534, 65534)
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+target, layer = place / "target", place / "cache_layers" / "old"
+target.touch(0o640)
+(layer / "read-only" / "below").mkdir(parents=True)
+(layer / "read-only" / "below" / "link").symlink_to(target)
+(layer / "read-only" / "below").chmod(0o500)
+(layer / "read-only").chmod(0o500)
+os.utime(layer, (time.time() - MAX_UNUSED_S - 60,) * 2)
+use_layers(place / "cache_layers" / "mine").join()
+print(layer.exists(), oct(target.stat().st_mode))
+"""
+
+
+def test_a_read_only_directory_is_removed_and_what_a_link_in_it_leads_to_stays_as_it_was() -> None:
+    with TemporaryDirectory() as name:  # pytest's directories are closed to other users
+        done = subprocess.run(
+            [sys.executable, "-c", REMOVAL, name], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+        assert done.stdout == "False 0o100640\n", done.stderr

@@ -19,10 +19,15 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from transcripts.storage import is_of_running_process
+from transcripts.patterns import lazy_pattern
+from transcripts.storage import is_of_running_process, set_own_mode
 
 MAX_UNUSED_S = 30 * 24 * 3600.0
 _AGING = ("drafts", "git_copies", "images", "mcp", "put_aside", "reports")  # in the state directory
+# As `mkdtemp` makes them.
+_SOCKETS_NAME = lazy_pattern(r"makeroom-net-[a-z0-9_]{8}")
+_RECORDS_NAME = lazy_pattern(r"makeroom-[a-z0-9_]{8}")
+_MAX_NESTED_CLOSED = 8
 _STARTING_S = 60.0  # a younger directory may belong to a run that is starting
 
 
@@ -58,13 +63,16 @@ def _remove_unused(place: Path) -> None:
                 if entry.stat(follow_symlinks=False).st_mtime >= oldest or is_of_running_process(entry.name):
                     continue
                 if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, onerror=_open_and_retry)
+                    _remove_folder(entry.path)
                 else:
                     Path(entry).unlink()
 
 
 def _remove_dead_folders(place: Path) -> None:
-    """Remove the user's directories for sockets and transcripts of runs that have ended."""
+    """Remove the user's directories for sockets and transcripts of runs that have ended.
+
+    A project of the user may have such a name, so they may contain nothing but what runs put there.
+    """
     for folder in place.glob("makeroom-*/"):
         with suppress(OSError):
             about = folder.lstat()
@@ -78,7 +86,8 @@ def _is_dead(folder: Path) -> bool:
 
     Raises OSError.
     """
-    if folder.name.startswith("makeroom-net-"):
+    names = {path.name for path in folder.iterdir()}
+    if _SOCKETS_NAME.fullmatch(folder.name) and names <= {"proxy", "ports"}:
         with socket.socket(socket.AF_UNIX) as end:
             end.setblocking(False)
             try:
@@ -86,6 +95,8 @@ def _is_dead(folder: Path) -> bool:
             except (ConnectionRefusedError, FileNotFoundError):
                 return True
             return False
+    if not _RECORDS_NAME.fullmatch(folder.name) or not names <= {".transcripts", ".task_outputs"}:
+        return False
     locks = list(folder.glob(".transcripts/*.lock"))
     return bool(locks) and not any(map(_is_held, locks))
 
@@ -102,9 +113,19 @@ def _is_held(lock: Path) -> bool:
     return False
 
 
-def _open_and_retry(act: Callable[..., Any], path: str, _: object) -> None:
-    """Retry after opening permissions, as the kernel's directory in a layer is closed even to its owner."""
+def _remove_folder(folder: str) -> None:
+    """Remove a directory and the directories in it that are closed or read-only even to their owner.
+
+    The kernel makes such ones in a layer, and package managers in a cache.
+    """
+    for _ in range(_MAX_NESTED_CLOSED):
+        if not os.path.lexists(folder):
+            return
+        shutil.rmtree(folder, onerror=_open)
+
+
+def _open(act: Callable[..., Any], path: str, _: object) -> None:
+    """Open what kept an entry from being removed: the directory itself, or the one that contains it."""
+    is_closed = act not in (os.unlink, os.rmdir)
     with suppress(OSError):
-        os.chmod(path, 0o700)  # noqa: PTH101
-        if act in (os.rmdir, os.open, os.scandir):
-            shutil.rmtree(path, ignore_errors=True)
+        set_own_mode(Path(path) if is_closed else Path(path).parent, 0o700)
