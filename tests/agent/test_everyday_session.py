@@ -106,7 +106,7 @@ def path_of(mode: str) -> str:
     return os.pathsep.join(each for each in path if mode != "ordinary" or not each.startswith(f"{home}/"))
 
 
-def run_session(place: Path, lines: Sequence[EverydayLine], mode: str) -> None:
+def run_session(place: Path, lines: Sequence[EverydayLine], mode: str, approves: bool = True) -> None:
     """Run the lines in one session of a project, and note what each asked and returned."""
     questions = place / "questions"
     steps: list[Step] = [Reply((calls("bash", command=line.text),)) for line in lines]
@@ -125,8 +125,7 @@ def run_session(place: Path, lines: Sequence[EverydayLine], mode: str) -> None:
             subprocess.run(["chown", "-R", str(user), place], check=True)
         words: list[str | Path] = [
             program,
-            HERE / "asked_run.py",
-            questions,
+            *([HERE / "asked_run.py", questions] if approves else ["-m", "agent", "-p"]),
             "go",
             "--output-format",
             "stream-json",
