@@ -179,8 +179,9 @@ async def _settle(sandbox: SessionSandbox, emit: Emit) -> None:
     await sandbox.settle()
     if sandbox.level != before and before != "none" and sandbox.permissions.sandbox.mode != "off":
         emit(Notice(f"the sandbox for commands has changed to {sandbox.line}", "warning"))
-    if warning := sandbox.new_warning():
-        emit(Notice(warning, "warning"))
+    if sandbox.unheld not in ("", sandbox.warned):
+        emit(Notice(sandbox.unheld, "warning"))
+    sandbox.warned = sandbox.unheld
 
 
 def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:

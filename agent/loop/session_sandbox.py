@@ -45,6 +45,7 @@ class SessionSandbox(Struct):
     text         the part of the system prompt about commands; until the kind is known, for the last known one
     on_new_text  called when the text has changed
     unheld       which rules about files do not hold for all commands; "" if all do, or no command has run yet
+    warned       the `unheld` that the user was last warned of
     """
 
     tools: ToolContext
@@ -56,7 +57,7 @@ class SessionSandbox(Struct):
     on_new_text: Callable[[], None] = lambda: None
     _kind: SandboxKind | None = None  # as it was last remembered
     unheld: str = ""
-    _warned: str = ""
+    warned: str = ""
     _settling: asyncio.Lock = field(default_factory=asyncio.Lock)
     _base: SandboxProfile | None = None
     _barred: BarredPaths | None = None  # of the last profile
@@ -121,12 +122,6 @@ class SessionSandbox(Struct):
             await self._apply()
             if self.has_network and await self._open_network():
                 await self._apply()
-
-    def new_warning(self) -> str:
-        """Return `unheld` if it has changed since the last call, else ""."""
-        is_new = self.unheld != self._warned
-        self._warned = self.unheld
-        return self.unheld if is_new else ""
 
     def profile(self) -> SandboxProfile:
         """Return the profile of commands now: the project's, with the accesses that the user allows."""

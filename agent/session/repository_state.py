@@ -8,6 +8,7 @@ therefore sent as quoted data, a line each, and few of them.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from tools.base import SMALL_WINDOW_TOKENS
@@ -20,15 +21,16 @@ from transcripts.wording import pluralize, shorten
 
 BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
 MAX_HEAD_BYTES = 4_096  # of the file that names the branch
+MAX_SETTINGS_BYTES = 65_536  # of a repository
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
 MAX_FILES = 8
 MAX_LINE_CHARS = 100
 LIMIT_S = 1.0  # the first request waits for it
-# `git status` may run the filters that a repository's own settings define, so it is skipped if there are any;
-# submodules have settings of their own.
+# `git status` may run filters that the repository's own settings define, so it is skipped if there may be
+# any; submodules have settings of their own.
 _SCRIPT = """
 exec 2>/dev/null
-if ! "$0" config --show-scope --get-regexp '^filter[.].*[.](clean|process)$' | grep -qE '^(local|worktree)'
+if [ "$2" ]
 then
     echo status
     "$0" status --porcelain --untracked-files=normal --ignore-submodules=all || exit
@@ -45,11 +47,25 @@ async def git_state(context: CommandContext, window: int) -> list[TextBlock]:
     if checkout is None:
         return []
     share = 2 if window <= SMALL_WINDOW_TOKENS else 1  # half as much is shown in a small window
+    has_status = "" if _may_have_filters(checkout) else "yes"
+    arguments = [str(5 // share), has_status]
     try:
-        output = await run_git_script(context, context.folder, _SCRIPT, [str(5 // share)], limit_s=LIMIT_S)
+        output = await run_git_script(context, context.folder, _SCRIPT, arguments, limit_s=LIMIT_S)
     except GitFailed:
         return []
     return [TextBlock(quoted("\n".join(_lines(output, MAX_FILES // share)), DataTag.GIT_STATE))]
+
+
+def _may_have_filters(checkout: Checkout) -> bool:
+    """Return whether the repository's own settings may define filters, in their files or in included ones."""
+    texts = list[bytes]()
+    try:
+        for file in (checkout.shared_folder / "config", checkout.git_folder / "config.worktree"):
+            with suppress(FileNotFoundError):
+                texts.append(load_file(canonical_path(str(file)), MAX_SETTINGS_BYTES).data.lower())
+    except (OSError, FileError, ValueError):
+        return True
+    return any(word in text for text in texts for word in (b"filter", b"include"))
 
 
 def _lines(output: str, most: int) -> list[str]:

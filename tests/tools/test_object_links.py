@@ -10,7 +10,7 @@ import pytest
 
 from tests.tables import each_row
 from tools.sandbox.guards.git_backup import GitBackup
-from tools.sandbox.guards.project_guard import project_guard
+from tools.sandbox.guards.project_guard import ProjectGuard
 
 LOOSE = "find .git/objects/?? -type f"
 PACKS = "find .git/objects/pack -type f"
@@ -136,7 +136,7 @@ def test_damage_by_a_command_in_the_background_is_undone_before_the_next_one(tmp
     before = objects(project)
 
     async def main() -> None:
-        guard = project_guard(project, tmp_path)
+        guard = ProjectGuard(project, tmp_path)
         await guard.begin()
         for path in project.glob(".git/objects/*/*"):
             path.unlink()
@@ -159,7 +159,7 @@ def test_objects_are_linked_beside_the_transcripts_if_our_own_directory_is_on_an
     before = objects(project)
 
     async def main(own: Path) -> None:
-        guard = project_guard(project, own)
+        guard = ProjectGuard(project, own)
         await guard.begin()
         for path in project.glob(".git/objects/*/*"):
             path.unlink()

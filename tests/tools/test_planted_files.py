@@ -12,7 +12,7 @@ import pytest
 from tools.guarded import guarded_in_project
 from tools.sandbox.guards.hard_links import changed_links
 from tools.sandbox.guards.planted_files import report_planted
-from tools.sandbox.guards.project_guard import project_guard
+from tools.sandbox.guards.project_guard import ProjectGuard
 
 from .sandbox_session import SandboxedSession, git, sandboxed_session
 
@@ -37,7 +37,7 @@ def plant(path: Path, text: str = "evil") -> None:
 def test_new_files_that_control_git_are_put_aside(project: Path, name: str, restores: bool) -> None:
     """In each kind of sandbox, also in a repository within the project; before a command runs outside."""
     git(project, "init", "-q", "part")
-    guard = project_guard(project, project.parent)
+    guard = ProjectGuard(project, project.parent)
     guard.restores = restores
     for top in (project, project / "part"):
         for each in ("hooks", "info"):
@@ -69,7 +69,7 @@ def test_new_files_that_the_configuration_names_are_put_aside(project: Path, res
     git(project, "config", "includeIf.gitdir:**.path", "../own.cfg")
     (project / "team.cfg").write_text("[include]\n\tpath = more.cfg\n")
     (project / "lnk").symlink_to("deep")
-    guard = project_guard(project, project.parent)
+    guard = ProjectGuard(project, project.parent)
     guard.restores = restores
 
     async def main() -> list[str]:
@@ -99,7 +99,7 @@ SPELLINGS = {
 def test_the_names_in_a_configuration_are_read_as_git_reads_them(project: Path, value: str) -> None:
     with (project / ".git/config").open("a") as file:
         file.write(f"[core] hooksPath = {value}\n")
-    guard = project_guard(project, project.parent)
+    guard = ProjectGuard(project, project.parent)
     guard.restores = False
 
     async def main() -> None:
@@ -120,7 +120,7 @@ def test_an_empty_name_in_a_configuration_is_no_path(project: Path) -> None:
 
 def test_a_new_configuration_of_the_user_is_put_aside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(project / "own"))
-    guard = project_guard(project, project.parent)
+    guard = ProjectGuard(project, project.parent)
     guard.restores = False
 
     async def main() -> None:
@@ -134,7 +134,7 @@ def test_a_new_configuration_of_the_user_is_put_aside(project: Path, monkeypatch
 
 @pytest.mark.parametrize("restores", [False, True])
 def test_a_changed_configuration_puts_no_file_of_the_user_aside(project: Path, restores: bool) -> None:
-    guard = project_guard(project, project.parent)
+    guard = ProjectGuard(project, project.parent)
     guard.restores = restores
 
     async def main() -> None:
@@ -149,7 +149,7 @@ def test_a_changed_configuration_puts_no_file_of_the_user_aside(project: Path, r
 
 
 def test_a_new_repository_is_reported_and_left(project: Path) -> None:
-    guard = project_guard(project, project.parent)
+    guard = ProjectGuard(project, project.parent)
     guard.restores = False
 
     async def main() -> list[str]:
@@ -197,7 +197,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("place", ["new/.git", "bare"])
 def test_a_new_repository_makes_git_status_run_no_program(project: Path, settings: str, place: str) -> None:
     """Even if the index of the project names it, so that `git status` there reads its settings."""
-    guard = project_guard(project, project.parent)
+    guard = ProjectGuard(project, project.parent)
     guard.restores = False
 
     async def main() -> list[str]:
@@ -220,7 +220,7 @@ def test_a_new_repository_makes_git_status_run_no_program(project: Path, setting
 def test_settings_of_a_new_repository_at_the_top_run_no_program(tmp_path: Path, is_new: bool) -> None:
     """The directory was none, or a part of the repository above it."""
     project = tmp_path.resolve()
-    guard = project_guard(project, project.parent)
+    guard = ProjectGuard(project, project.parent)
     guard.restores = False
 
     async def main() -> list[str]:
@@ -239,7 +239,7 @@ def test_settings_of_a_new_repository_at_the_top_run_no_program(tmp_path: Path, 
 
 
 def test_settings_behind_a_link_or_beside_a_worktree_run_no_program(project: Path) -> None:
-    guard = project_guard(project, project.parent)
+    guard = ProjectGuard(project, project.parent)
     guard.restores = False
     running = "[core]\n\tfsmonitor = touch ran\n"
 
@@ -266,7 +266,7 @@ def test_settings_behind_a_link_or_beside_a_worktree_run_no_program(project: Pat
 
 @pytest.mark.parametrize("settings", ["", SETTINGS, "[alias]\n\tst = status\n", "; nothing\n[user]\nname\n"])
 def test_usual_settings_of_a_new_repository_stay(project: Path, settings: str) -> None:
-    guard = project_guard(project, project.parent)
+    guard = ProjectGuard(project, project.parent)
     guard.restores = False
 
     async def main() -> None:

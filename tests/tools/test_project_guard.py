@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tools.sandbox.guards.project_guard import ProjectGuard, project_guard
+from tools.sandbox.guards.project_guard import ProjectGuard
 
 from .sandbox_session import git
 
@@ -46,7 +46,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def guard_of(project: Path) -> ProjectGuard:
-    return project_guard(project, project.parent)
+    return ProjectGuard(project, project.parent)
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -400,7 +400,7 @@ def test_all_objects_of_a_repository_are_backed_up_while_a_command_runs(project:
     names = add_loose_objects(project, 5_000)
 
     def linked(guard: ProjectGuard) -> int:
-        return sum(path.is_file() for path in guard.copies.glob("*/objects/*/*"))
+        return sum(path.is_file() for path in (guard.state / "git_copies").glob("*/objects/*/*"))
 
     async def main() -> None:
         guard = guard_of(project)

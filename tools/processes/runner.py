@@ -77,7 +77,7 @@ class CommandRunner:
     @cached_property
     def guard(self) -> ProjectGuard:
         """The guard of the project's files."""
-        return tools.sandbox.project_guard(self.context.folder, self.context.journals.parent)
+        return tools.sandbox.ProjectGuard(self.context.folder, self.context.journals.parent)
 
     async def supervisor(self) -> Supervisor:
         """Return the supervisor; a new one if none runs in this event loop. Raises SupervisorLost."""
@@ -109,9 +109,6 @@ class CommandRunner:
         """Return the kind of sandbox, and the reason if it is "none". Raises SupervisorLost."""
         supervisor = await self.supervisor()
         await supervisor.sandbox_ready()
-        self.guard.restores = supervisor.sandbox == "landlock"
-        if self.guard.restores and self.profile is not None:
-            self.guard.also = self.profile.linked
         return supervisor.sandbox, supervisor.why_no_sandbox
 
     async def use_profile(self, profile: SandboxProfile) -> None:
@@ -176,12 +173,17 @@ class CommandRunner:
         self._count += 1
         written = self.profile.writable if self.profile is not None else ()
         held = self.profile.held if self.profile is not None else ()
-        await (self.guard.begin(written, held) if sandboxed else self.guard.check())
+        if sandboxed:
+            level, _ = await self.sandbox()
+            self.guard.restores = level == "landlock"
+            if self.guard.restores and self.profile is not None:
+                self.guard.also = self.profile.linked
+            await self.guard.begin(written, held)
+        else:
+            await self.guard.check()
         report = (supervisor.scratch if sandboxed else self._private) / f"cwd-{self._count}"
         try:
             shell = shell_for(self.context, line, self._private, report)
-            if sandboxed:
-                await self.sandbox()
             command = supervisor.run(
                 take, sandboxed, path=shell.path, argv=shell.argv, env=shell.env, cwd=str(cwd)
             )
@@ -247,12 +249,12 @@ class CommandRunner:
 
     @property
     def has_started(self) -> bool:
-        """Return whether a supervisor was started, without which no command has run."""
-        return self._supervisor is not None
+        """Return whether a command line was started; git and searches are not."""
+        return self._count > 0
 
     @property
     def scratch(self) -> Path | None:
-        """Return the directory that sandboxed commands may also write; None before any has run."""
+        """Return the directory that sandboxed commands may also write; None without a supervisor."""
         return self._supervisor.scratch if self._supervisor is not None else None
 
     def blocked_access(
@@ -363,7 +365,8 @@ class CommandRunner:
             job.stopped = job.stopped or why
         if self._supervisor is not None:
             await self._supervisor.close()
-            await self.guard.close()
+            if "guard" in vars(self):  # else it has not been needed
+                await self.guard.close()
             with suppress(OSError):  # not empty if an output was too long
                 self.context.outputs.rmdir()
         for job in self.jobs.values():

@@ -29,7 +29,7 @@ __getattr__ = lazy_door(
         "block_detection": "MAX_SCANNED_CHARS SandboxedRun find_blocked_access unnamed_refusal",
         "blocked_access": "BlockedAccess UnblockDecision short_path",
         "command_socket": "CommandHandle LeftProcess SupervisorLost",
-        "guards.project_guard": "ProjectGuard project_guard",
+        "guards.project_guard": "ProjectGuard",
         "passage": "Passage passage_for",
         "profile": "SandboxLevel SandboxProfile SandboxSetting",
         "project_profile": "sandbox_profile",

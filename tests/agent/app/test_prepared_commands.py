@@ -15,7 +15,7 @@ from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.narrowing import present
 from tests.strict_api.reply import Reply, says
 from tools.processes import command_runner
-from tools.sandbox.guards.project_guard import project_guard
+from tools.sandbox.guards.project_guard import ProjectGuard
 from tools.search import GitFailed, GitIndex, TrackedFiles
 
 COMMIT = """
@@ -63,7 +63,7 @@ def test_the_first_command_waits_for_what_is_not_backed_up_yet(
     objects = len(list(project.glob(".git/objects/??/*")))
 
     async def linked(wait: bool) -> list[int]:
-        guard = project_guard(project, tmp_path / "state")
+        guard = ProjectGuard(project, tmp_path / "state")
         found = list[int]()
         preparing = asyncio.ensure_future(guard.prepare())
         while not guard._backups and not preparing.done():
@@ -107,7 +107,7 @@ def test_a_session_that_ends_while_the_sandbox_is_tried_leaves_no_work_behind(
 
 def test_what_was_backed_up_before_the_first_command_is_updated_and_restored(tmp_path: Path) -> None:
     project = repository(tmp_path / "project")
-    guard = project_guard(project, tmp_path / "state")
+    guard = ProjectGuard(project, tmp_path / "state")
 
     async def whole() -> list[str]:
         await guard.prepare()

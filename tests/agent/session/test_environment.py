@@ -8,6 +8,7 @@ from agent.session.memory_files import memory_text
 from agent.session.repository_state import git_state
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.strict_api.reply import Body, Reply, calls, says
+from tests.tables import each_row
 from tests.tools.file_session import FileSession
 from tests.tools.sandbox_session import git
 from tools.base import SMALL_WINDOW_TOKENS
@@ -98,12 +99,17 @@ def test_the_state_of_a_repository_is_bounded_whatever_its_names(tmp_path: Path)
     assert len(state_of(tmp_path, SMALL_WINDOW_TOKENS)) < 900
 
 
-def test_the_filters_of_a_repository_are_not_run(tmp_path: Path) -> None:
+@each_row("place", ["config", "config.worktree", "included"])
+def test_the_filters_of_a_repository_are_not_run(tmp_path: Path, place: str) -> None:
     repository(tmp_path)
     (tmp_path / "a.txt").write_text("x")
     git(tmp_path, "add", "a.txt")
     git(tmp_path, "commit", "-q", "-m", "Add a.txt")
-    git(tmp_path, "config", "filter.f.clean", "touch ran; cat")
+    if place == "config.worktree":
+        git(tmp_path, "config", "extensions.worktreeConfig", "true")
+    elif place == "included":
+        git(tmp_path, "config", "Include.path", "included")
+    git(tmp_path, "config", "-f", f".git/{place}", "filter.f.clean", "touch ran; cat")
     (tmp_path / ".gitattributes").write_text("*.txt filter=f\n")
     (tmp_path / "a.txt").write_text("y")
     state = state_of(tmp_path)

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct, field
+
 from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open
 from transcripts.wording import cause_of
 
@@ -28,13 +30,12 @@ MAX_HELD = 256  # directories that stay open, those nearest to the root first
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class HeldWays:
+class HeldWays(Struct):
     """The directories that are moved back after commands. The methods block."""
 
-    def __init__(self) -> None:
-        self._held: dict[Path, int] = {}
-        self._shown: dict[Path, str] = {}
-        self._is_full = False
+    _held: dict[Path, int] = field(default_factory=dict)
+    _shown: dict[Path, str] = field(default_factory=dict)
+    _is_full: bool = False
 
     def hold(self, ways: Mapping[Path, str], *, first: bool) -> list[str]:
         """Keep these directories open; the values are their names in reports.

@@ -39,8 +39,7 @@ _MAX_LINKED = 60_000  # loose objects at once: 1 s. git packs more than 6,700 af
 class ProjectGuard(Struct):
     """Protects the guarded files of `folder`, and of other directories that sandboxed commands may write.
 
-    kept        the directory for replaced files
-    copies      the directory for backups of repositories
+    state       our own directory, for replaced files and backups of repositories
     restores    changed files are restored; False if the sandbox itself protects them, so that others made the
                 change. A repository that was emptied or damaged is restored in any case
     also        other files that are guarded
@@ -50,8 +49,7 @@ class ProjectGuard(Struct):
     """
 
     folder: Path
-    kept: Path
-    copies: Path
+    state: Path
     restores: bool = True
     also: tuple[Path, ...] = ()
     may_prune: bool = False
@@ -151,7 +149,7 @@ class ProjectGuard(Struct):
             shown = one_line_path(short_path(str(git), str(self.folder)))
             self._backups[git] = backups.get(git) or GitBackup(
                 git,
-                kept=self.copies / name,
+                kept=self.state / "git_copies" / name,
                 near=near / name if near is not None else None,
                 shown=shown,
                 max_links=self.max_linked,
@@ -206,7 +204,7 @@ class ProjectGuard(Struct):
 
                 def look() -> list[str]:
                     existing = [(place, state) for place, state in before if os.path.isdir(place.path)]
-                    kept = self.kept if self.restores else None
+                    kept = self.state / "put_aside" if self.restores else None
                     found = (place.settle(state, self._reported, kept) for place, state in existing)
                     may_prune = self.may_prune
                     restored = (backup.restore(may_prune=may_prune) for backup in self._backups.values())
@@ -252,11 +250,6 @@ class ProjectGuard(Struct):
         taken = self.reports
         self.reports = []
         return taken
-
-
-def project_guard(folder: Path, state: Path) -> ProjectGuard:
-    """Return the guard of a project, which keeps files in our own directory `state`."""
-    return ProjectGuard(folder, kept=state / "put_aside", copies=state / "git_copies")
 
 
 def _repositories_in(state: GuardedState) -> Iterator[Path]:

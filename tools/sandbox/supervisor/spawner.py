@@ -236,15 +236,19 @@ def send_connection(agent: socket.socket, number: int, address: tuple[str, int])
             agent.sendall(message % (number, code))
 
 
-def end_all(enclosed: bool, groups: list[int]) -> None:
-    """Send TERM to all descendants, and KILL after half a second. `groups` are used without /proc."""
+def end_all(enclosed: bool, groups: list[int], wakeup: int) -> None:
+    """Send TERM to all descendants, and KILL after half a second. `groups` are used without /proc.
+
+    The descriptor `wakeup` becomes readable at every signal.
+    """
     start = time.monotonic()
     _signal_all(enclosed, groups, signal.SIGTERM)
     _signal_all(enclosed, groups, signal.SIGCONT)
     while time.monotonic() < start + TERM_GRACE_S + END_LIMIT_S and _collect(groups):
         if time.monotonic() > start + TERM_GRACE_S:
             _signal_all(enclosed, groups, signal.SIGKILL)
-        time.sleep(POLL_S)
+        if select.select([wakeup], [], [], POLL_S)[0]:  # a child may have ended
+            os.read(wakeup, 4096)
 
 
 def _signal_all(enclosed: bool, groups: list[int], number: int) -> None:
@@ -278,4 +282,4 @@ def serve_spawner(spawner: Spawner, hello: Mapping[str, Any]) -> None:
     except (BrokenPipeError, ConnectionResetError):
         pass
     finally:
-        end_all(spawner.enclosed, [command.pid for command in spawner.commands.values()])
+        end_all(spawner.enclosed, [command.pid for command in spawner.commands.values()], wakeup)
