@@ -26,6 +26,11 @@ class TestRun:
     seconds: float = 0.0
     has_passed: bool = True
 
+    def add(self, lines: Lines) -> None:
+        """Add lines that the test ran."""
+        for file, more in lines.items():
+            self.lines[file] = self.lines.get(file, 0) | more
+
 
 @dataclass(slots=True)
 class Reach:

@@ -314,17 +314,34 @@ class _Mapping:
         self._tracer = tracer
         self._asker = asker
         self._runs: dict[str, TestRun] = {}
+        self._run = TestRun()
+        self._shared: dict[str, Lines] = {}  # by the name of a fixture that several tests use
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        run = self._runs[item.nodeid] = TestRun()
+        run = self._run = self._runs[item.nodeid] = TestRun()
         started = time.monotonic()
         self._tracer.start()
         try:
             return (yield)
         finally:
-            run.lines = self._tracer.stop()
+            run.add(self._tracer.stop())
             run.seconds = time.monotonic() - started
+            for name in getattr(item, "fixturenames", ()):
+                run.add(self._shared.get(name, {}))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
+        """Note the lines of a fixture that is set up once for several tests: all of them run its lines."""
+        if fixturedef.scope == "function":
+            return (yield)
+        self._run.add(self._tracer.stop())
+        self._tracer.start()
+        try:
+            return (yield)
+        finally:
+            self._shared[fixturedef.argname] = self._tracer.stop()
+            self._tracer.start()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._runs[report.nodeid].has_passed &= not report.failed
