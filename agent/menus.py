@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from agent.formatting import format_bytes
-from transcripts import FromElsewhere, SessionInUse, SessionSummary, format_age, search
+from transcripts import FromElsewhere, SessionInUse, SessionSummary, format_age, short_sid
 from transcripts.secrets import SecretMasks
 from transcripts.wording import pluralize, shorten
 
@@ -70,10 +70,10 @@ def session_line(summary: SessionSummary, now: float, masks: SecretMasks, depth:
     """
     name = summary.name or summary.agent
     title = masks.all(f"[{name}] {summary.first_prompt}" if name else summary.first_prompt)
-    fork = f"(fork of {masks.all(search.short_sid(summary.fork_of))}) " if summary.fork_of else ""
+    fork = f"(fork of {masks.all(short_sid(summary.fork_of))}) " if summary.fork_of else ""
     age = format_age(summary.last_active, now)
     prompts = pluralize(summary.prompts, "prompt")
-    head = f"{search.short_sid(summary.sid):<8}  {age:<15}  {prompts:>11}"
+    head = f"{short_sid(summary.sid):<8}  {age:<15}  {prompts:>11}"
     return f"{head}  {'  └ ' * depth}{fork}{shorten(title, MAX_SESSION_TITLE_CHARS)}"
 
 
@@ -82,8 +82,8 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
 
     def facts(one: SessionSummary) -> tuple[str, ...]:
         prompts = pluralize(one.prompts, "prompt")
-        found = (format_age(one.last_active, now), prompts, format_bytes(one.size), search.short_sid(one.sid))
-        return (*found, f"fork of {masks.all(search.short_sid(one.fork_of))}") if one.fork_of else found
+        found = (format_age(one.last_active, now), prompts, format_bytes(one.size), short_sid(one.sid))
+        return (*found, f"fork of {masks.all(short_sid(one.fork_of))}") if one.fork_of else found
 
     rows = tuple(
         MenuRow(

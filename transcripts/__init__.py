@@ -63,7 +63,7 @@ __getattr__ = lazy_door(
         "render_text": "block_text content_text fact_text first_words format_age",
         "server_calls": "finished_results server_call_of",
         "session_files": "SessionFiles",
-        "session_lock": "RECORDS_FOLDER ensure_private_folder",
+        "session_lock": "RECORDS_FOLDER ensure_private_folder short_sid",
         "store": "Store",
         "stored_outputs": "OutputsFolder",
         "tool_kinds": ("ToolKind is_deferred_tool is_server_tool same_tools tool_kind visible_definition"),

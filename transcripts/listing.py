@@ -86,6 +86,10 @@ class ProjectRecords(Struct, frozen=True):
         """Return the transcripts, most recently written first. Raises StoreError."""
         return [path for path, _ in transcript_files(self.home)]
 
+    def sids(self) -> tuple[str, ...]:
+        """Return the ids of the sessions, most recently written first. Raises StoreError."""
+        return tuple(path.stem for path in self.paths())
+
     def sessions(self) -> list[SessionSummary]:
         """Return the sessions, most recently active first. Unreadable files are omitted.
 

@@ -29,6 +29,11 @@ def new_sid() -> str:
     return str(uuid.uuid4())
 
 
+def short_sid(sid: str) -> str:
+    """Return a session's id in the short form for users: the first eight characters of a UUID."""
+    return sid[:8] if len(sid) == 36 else sid
+
+
 def path_of(project: Path, sid: str) -> Path:
     """Return the path of a session's transcript. Raises Unreadable for an invalid id."""
     if not _SESSION_ID.match(sid):

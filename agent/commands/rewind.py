@@ -31,8 +31,7 @@ from agent.session import prepare_rewind, show_rewound
 from tools.files import one_line_path
 from tools.processes import command_runner
 from tools.search import run_git_script
-from transcripts import Folded, Prompt, Result, format_age, with_paste_labels
-from transcripts.search import short_sid
+from transcripts import Folded, Prompt, Result, format_age, short_sid, with_paste_labels
 from transcripts.wording import pluralize, shorten
 
 from .running import usage_notice

@@ -15,9 +15,8 @@ from agent.ports import Chooser
 from agent.typed_text import unquoted
 from agent.version import program_name
 from tools.files import FOLDER_FLAGS, closing, write_new
-from transcripts import FromElsewhere, Opened, SessionInUse, SessionSummary
+from transcripts import FromElsewhere, Opened, SessionInUse, SessionSummary, short_sid
 from transcripts.export import conversation_text, export_text
-from transcripts.search import short_sid
 from transcripts.wording import cause_of, pluralize
 
 from .table import usage_of

@@ -31,7 +31,7 @@ from transcripts import (
     Prompt,
     Result,
     ToolUseBlock,
-    search,
+    short_sid,
     unquoted_data,
     with_paste_labels,
 )
@@ -134,7 +134,7 @@ def _of_which(notes: Sequence[Metadata]) -> str:
     if fork is None:
         return ""
     end = f" up to r{fork['at']}" if fork.get("at") else ""
-    return f", a fork of {search.short_sid(str(fork.get('of')))}{end}"
+    return f", a fork of {short_sid(str(fork.get('of')))}{end}"
 
 
 MAX_RECENT_CALLS = 30

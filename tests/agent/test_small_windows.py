@@ -13,8 +13,9 @@ from tests.sampling import sampled, sampled_rows
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server, ServerOptions
 from transcripts.facts import Clear, Compacted, Result
+from transcripts.listing import ProjectRecords
 from transcripts.load import read_transcript
-from transcripts.search import record_path, recorded_sids
+from transcripts.session_lock import path_of
 
 LINES = "\n".join(f"def function_{row}(value): return value * {row}" for row in range(12))
 SUMMARY = "<summary>1. Primary request and intent: the files were read.</summary>"
@@ -50,7 +51,7 @@ def reader(count: int) -> Any:
 
 def shown_again(folder: Path) -> set[int]:
     """The seqs of the results that are recalled by an id in the view: of a placeholder or within a record."""
-    facts = read_transcript(record_path(folder, recorded_sids(folder)[0])).facts
+    facts = read_transcript(path_of(folder, ProjectRecords(folder).sids()[0])).facts
     edits = [edit for fact in facts if isinstance(fact, Compacted) for edit in fact.edits]
     named: set[int] = set()
     for fact in facts:
@@ -73,8 +74,8 @@ def test_many_short_results_in_a_small_window_do_not_end_the_session(
             assert done.returncode == 0, done.stdout + done.stderr
         assert len(server.refused) <= 1
     assert len(shown_again(tmp_path)) >= count // 4
-    (sid,) = recorded_sids(tmp_path)
-    assert verify_transcript(record_path(tmp_path, sid), tmp_path).requests >= 5
+    (sid,) = ProjectRecords(tmp_path).sids()
+    assert verify_transcript(path_of(tmp_path, sid), tmp_path).requests >= 5
 
 
 @pytest.mark.parametrize(("window", "count"), sampled_rows([(8_000, 40), (32_000, 200)], 2))

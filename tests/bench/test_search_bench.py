@@ -30,8 +30,11 @@ from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.file_states import SEARCH_FOLDER
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
+from transcripts.listing import ProjectRecords
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.search import record_path, recorded_sids, search_records, update_index
+from transcripts.search import update_index
+from transcripts.search.ranking import search_records
+from transcripts.session_lock import path_of
 from transcripts.storage.disk import read_regular
 
 pytestmark = pytest.mark.bench
@@ -52,7 +55,7 @@ QUESTIONS = ("What did {who} say about the {0} and the {1}?", "When was the {1} 
 
 
 def write(home: Path, sid: str, facts: list[Fact]) -> int:
-    path = record_path(home, sid)
+    path = path_of(home, sid)
     path.parent.mkdir(exist_ok=True)
     lines = [encode_fact(fact, sid) for fact in facts]
     with path.open("ab") as file:
@@ -87,8 +90,8 @@ def plain_fts5(home: Path) -> sqlite3.Connection:
 
     table = sqlite3.connect(":memory:")
     table.execute("CREATE VIRTUAL TABLE t USING fts5(text, sid UNINDEXED, seq UNINDEXED, tokenize='porter')")
-    for sid in recorded_sids(home):
-        facts = read_transcript(record_path(home, sid)).facts
+    for sid in ProjectRecords(home).sids():
+        facts = read_transcript(path_of(home, sid)).facts
         table.executemany("INSERT INTO t VALUES (?, ?, ?)", [(fact_text(f), sid, f.seq) for f in facts])
     return table
 
@@ -101,7 +104,7 @@ def test_chat_is_found_by_questions_better_than_by_plain_fts5(tmp_path: Path) ->
         rows = table.execute(
             "SELECT sid, seq FROM t WHERE t MATCH ? ORDER BY rank LIMIT 20", (words,)
         ).fetchall()
-        found = search_records(tmp_path, question, recorded_sids(tmp_path), 20, 60).found
+        found = search_records(tmp_path, question, ProjectRecords(tmp_path).sids(), 20, 60).found
         for name, hits in (("plain", rows), ("ours", [(one.sid, one.fact.seq) for one in found])):
             sessions = list(dict(hits))
             counts[f"{name}, the session first"] += sessions[:1] == [sid]
@@ -152,7 +155,7 @@ def test_questions_about_the_dialogues_of_locomo(tmp_path: Path) -> None:
             }
             if not sources:
                 continue
-            found = search_records(home, asked["question"], recorded_sids(home), 20, 60).found
+            found = search_records(home, asked["question"], ProjectRecords(home).sids(), 20, 60).found
             hits = [(one.sid, one.fact.seq) for one in found]
             sessions = list(dict(hits))
             sources_in = {sid for sid, _ in sources}
@@ -202,7 +205,7 @@ def test_questions_of_a_developer_are_answered_better_than_by_plain_fts5(tmp_pat
     for path, facts in zip(sorted(Path(folder).glob("*.jsonl")) if folder else (), recordings(), strict=True):
         write(tmp_path, path.stem, facts)
     update_index(tmp_path, lambda: False)
-    sids, table = recorded_sids(tmp_path), plain_fts5(tmp_path)
+    sids, table = ProjectRecords(tmp_path).sids(), plain_fts5(tmp_path)
     merits: dict[str, list[float]] = {}
     for number, asked in enumerate(RECORDED_QUESTIONS):
         answers = {
@@ -263,7 +266,7 @@ def test_a_large_record_is_searched_within_ten_milliseconds(tmp_path: Path) -> N
     print(f"\n{written / 1e6:.0f} MB of records, indexed at {written / 1e6 / spent:.1f} MB/s of CPU")
     print(f"the index has {100 * index / written:.1f} % of their size")
     assert index <= MAX_INDEX_SHARE * written
-    sids, words = recorded_sids(tmp_path), Counter(re.findall(r"[a-z_]{4,}", next(files)[1]))
+    sids, words = ProjectRecords(tmp_path).sids(), Counter(re.findall(r"[a-z_]{4,}", next(files)[1]))
     for _ in range(200):
         words.update(re.findall(r"[a-z_]{4,}", next(files)[1]))
     common = [word for word, _ in words.most_common(60)]

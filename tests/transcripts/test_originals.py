@@ -22,11 +22,12 @@ from transcripts.facts import (
     User,
 )
 from transcripts.folding import Folded, fold
+from transcripts.listing import ProjectRecords
 from transcripts.load import read_transcript
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 from transcripts.search import filling
 from transcripts.search.originals import MAX_FACT_CHARS, Originals
-from transcripts.session_lock import RECORDS_FOLDER
+from transcripts.session_lock import path_of
 
 LONG = "needle\n" + "hay\n" * 3000
 FACTS: list[Fact] = [
@@ -40,13 +41,18 @@ FACTS: list[Fact] = [
 ]
 
 
+def write(project: Path, sid: str, facts: list[Fact]) -> Path:
+    path = path_of(project, sid)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"".join(encode_fact(fact, sid) for fact in facts))
+    return path
+
+
 @pytest.fixture(params=[False, True], ids=["whole", "deferred"])
 def recall(request: pytest.FixtureRequest, tmp_path: Path) -> Originals:
-    path = tmp_path / "s.jsonl"
-    path.write_bytes(b"".join(encode_fact(fact, "s") for fact in FACTS))
-    loaded = read_transcript(path, defer=request.param)
+    loaded = read_transcript(write(tmp_path, "s", FACTS), defer=request.param)
     assert (3 in loaded.lazy_results) == request.param
-    return Originals(fold(loaded.facts), tmp_path / "outputs", loaded.lazy_results)
+    return Originals(fold(loaded.facts), tmp_path / "outputs", loaded.lazy_results, sid="s", home=tmp_path)
 
 
 def test_a_fact_a_block_and_a_stretch_can_be_recalled(recall: Originals) -> None:
@@ -107,9 +113,7 @@ def test_words_are_found_in_all_facts(recall: Originals) -> None:
 
 
 def test_a_search_says_what_is_not_indexed_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / RECORDS_FOLDER / "then.jsonl"
-    path.parent.mkdir()
-    path.write_bytes(b"".join(encode_fact(fact, "then") for fact in FACTS))
+    write(tmp_path, "then", FACTS)
     recall = Originals(fold([]), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
     assert recall.find("needle", "project").note == ""
     monkeypatch.setattr(filling.IndexFiller, "update", lambda *_: 2_500_000)
@@ -118,10 +122,9 @@ def test_a_search_says_what_is_not_indexed_yet(tmp_path: Path, monkeypatch: pyte
 
 
 def test_sessions_that_were_recorded_earlier_are_found_and_recalled(tmp_path: Path) -> None:
-    for sid, facts in (("now", FACTS), ("then", [User(1, 0.0, (TextBlock("an older needle"),))])):
-        path = tmp_path / RECORDS_FOLDER / f"{sid}.jsonl"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"".join(encode_fact(fact, sid) for fact in facts))
+    older: list[Fact] = [User(1, 0.0, (TextBlock("an older needle"),))]
+    for sid, facts in (("now", FACTS), ("then", older)):
+        write(tmp_path, sid, facts)
     recall = Originals(fold(FACTS), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
     assert {"r1", "r2", "r3", "r4"} <= {hit.id for hit in recall.find("needle").hits}
     assert recall.find("older needle", "project").hits[0].id == "then/r1"
@@ -136,9 +139,7 @@ def test_a_session_is_known_by_the_beginning_of_its_id_and_users_see_what_was_ty
     sid = "e584d48f-3799-446f-938b-f923caf5e5d6"
     added = (injected("branch: main"), "<hook>\nremember the zebra\n</hook>")
     prompt = User(1, 1.0, (*map(TextBlock, added), TextBlock("paint it green")))
-    records = tmp_path / RECORDS_FOLDER
-    records.mkdir()
-    (records / f"{sid}.jsonl").write_bytes(encode_fact(prompt, sid))
+    write(tmp_path, sid, [prompt])
     here = Originals(Folded(), tmp_path, sid="e5", home=tmp_path, project=tmp_path)
     for name in ("e584d48f", sid):
         assert here.original(f"{name}/r1") == "\n\n".join((*added, "paint it green"))
@@ -155,12 +156,10 @@ def test_a_session_is_known_by_the_beginning_of_its_id_and_users_see_what_was_ty
 
 
 def test_earlier_sessions_are_found_before_this_one_is_recorded(tmp_path: Path) -> None:
-    path = tmp_path / RECORDS_FOLDER / "then.jsonl"
-    path.parent.mkdir()
-    path.write_bytes(encode_fact(User(1, 0.0, (TextBlock("an older needle"),)), "then"))
-    recall = Originals(fold(FACTS), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
-    assert "then/r1" in {hit.id for hit in recall.find("needle", "project").hits}
-    assert {hit.id for hit in recall.find("needle").hits} == {"r1", "r2", "r3", "r4"}
+    write(tmp_path, "then", [User(1, 0.0, (TextBlock("an older needle"),))])
+    recall = Originals(fold([]), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
+    assert [hit.id for hit in recall.find("needle", "project").hits] == ["then/r1"]
+    assert recall.find("needle").hits == ()
 
 
 @pytest.mark.parametrize(
@@ -176,12 +175,13 @@ def test_a_hit_reports_whether_its_file_has_changed(tmp_path: Path, content: str
     if content is not None:
         (tmp_path / "a.txt").write_text(content)
     facts = [*FACTS[:2], Result(3, 0.0, 2, 1, (TextBlock("a porcupine"),), about=about)]
-    (hit,) = Originals(fold(facts), tmp_path, project=tmp_path).find("porcupine").hits
+    write(tmp_path, "s", facts)
+    recall = Originals(fold(facts), tmp_path, sid="s", home=tmp_path, project=tmp_path)
+    (hit,) = recall.find("porcupine").hits
     assert hit.lines(60.0)[0].endswith(told)
     assert hit.to_json(60.0)["changed"] == (content != "as it was")
 
 
-@pytest.mark.parametrize("kept", ["on disk", "in memory"])
 @pytest.mark.parametrize(
     ("path", "content", "changed"),
     [
@@ -195,7 +195,7 @@ def test_a_hit_reports_whether_its_file_has_changed(tmp_path: Path, content: str
     ],
 )
 def test_a_file_of_a_project_that_was_moved_is_looked_up_where_it_is_now(
-    tmp_path: Path, kept: str, path: str, content: str | None, changed: bool | None
+    tmp_path: Path, path: str, content: str | None, changed: bool | None
 ) -> None:
     project, sha256 = tmp_path / "new", hashlib.sha256(b"as it was").hexdigest()
     for name, text in (("old", "other" if content == "as it was" else "as it was"), ("new", content)):
@@ -215,45 +215,45 @@ def test_a_file_of_a_project_that_was_moved_is_looked_up_where_it_is_now(
         Result(5, 0.0, 4, 1, (TextBlock("a porcupine"),), about=about),
         Opened(6, 0.0, folder=str(project)),
     ]
-    if kept == "on disk":
-        record = project / RECORDS_FOLDER / "s.jsonl"
-        record.parent.mkdir()
-        record.write_bytes(b"".join(encode_fact(fact, "s") for fact in facts))
+    write(project, "s", facts)
     recall = Originals(fold(facts), project / "outputs", sid="s", home=project, project=project)
     hit = recall.find("porcupine").hits[0]
     assert (hit.kind, hit.changed) == ("result of read src/a.txt", changed)
 
 
-def test_rewound_facts_are_not_found(tmp_path: Path) -> None:
+def test_without_the_transcript_rewound_facts_are_not_recalled(tmp_path: Path) -> None:
     recall = Originals(fold([*FACTS, Rewound(8, 0.0, 4)]), tmp_path)
-    assert {hit.id for hit in recall.find("NEEDLE").hits} == {"r1", "r2", "r3"}
+    assert recall.find("NEEDLE").hits == ()
     with pytest.raises(KeyError):
         recall.original("r4")
 
 
-def stored(folder: Path, content: bytes, sha: str | None = None) -> Originals:
-    folder.mkdir()
+def stored(project: Path, content: bytes, sha: str | None = None) -> Originals:
+    folder = ProjectRecords(project).outputs
+    folder.mkdir(parents=True)
     (folder / "s-3.txt").write_bytes(content)
     kept = StoredOutput(
         ".task_outputs/tool-results/s-3.txt", sha or hashlib.sha256(content).hexdigest(), len(content)
     )
-    return Originals(fold([*FACTS[:2], Result(3, 0.0, 2, 1, (TextBlock("preview"),), stored=kept)]), folder)
+    facts = [*FACTS[:2], Result(3, 0.0, 2, 1, (TextBlock("preview"),), stored=kept)]
+    write(project, "s", facts)
+    return Originals(fold(facts), folder, sid="s", home=project)
 
 
 def test_a_stored_output_is_recalled_whole(tmp_path: Path) -> None:
-    assert stored(tmp_path / "out", b"all of it \xff").original("r3") == "all of it \ufffd"
+    assert stored(tmp_path, b"all of it \xff").original("r3") == "all of it \ufffd"
 
 
 def test_a_stored_output_that_was_changed_or_removed_is_reported(tmp_path: Path) -> None:
-    recall = stored(tmp_path / "out", b"changed", hashlib.sha256(b"as it was").hexdigest())
+    recall = stored(tmp_path, b"changed", hashlib.sha256(b"as it was").hexdigest())
     assert recall.original("r3").startswith("preview\n\n[the full output (7 bytes) is lost: ")
-    (tmp_path / "out" / "s-3.txt").unlink()
-    (tmp_path / "out" / "s-3.txt").symlink_to("/etc/passwd")
+    (recall.outputs / "s-3.txt").unlink()
+    (recall.outputs / "s-3.txt").symlink_to("/etc/passwd")
     assert "root" not in recall.original("r3")
 
 
 def test_words_are_found_in_a_stored_output_with_their_offset(tmp_path: Path) -> None:
-    recall = stored(tmp_path / "out", b"hay\n" * 10_000 + b"a needle here\n" + b"hay\n" * 10_000)
+    recall = stored(tmp_path, b"hay\n" * 10_000 + b"a needle here\n" + b"hay\n" * 10_000)
     (hit,) = (one for one in recall.find("NEEDLE here").hits if one.id == "r3")
     assert hit.excerpt[0] == "a needle here"
     assert recall.original(hit.id)[hit.offset :].startswith("needle here")

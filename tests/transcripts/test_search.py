@@ -23,21 +23,13 @@ from transcripts.codec import encode_fact, seal
 from transcripts.facts import Fact, Reply, Result, Rewound, StoredOutput, User
 from transcripts.file_states import SEARCH_FOLDER, RecordFiles
 from transcripts.folding import fold
+from transcripts.listing import ProjectRecords
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.search import (
-    ProjectSearch,
-    filling,
-    make_hits,
-    ranking,
-    recorded_sids,
-    search_facts,
-    search_records,
-    update_index,
-)
+from transcripts.search import Hit, ProjectSearch, filling, ranking, update_index
 from transcripts.search import index_file as database_file
 from transcripts.search.index_file import INDEX_VERSION, IndexUnavailable, open_database
 from transcripts.search.originals import Originals
-from transcripts.search.ranking import SearchResult
+from transcripts.search.ranking import SearchResult, search_records
 from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
@@ -77,9 +69,13 @@ def project(tmp_path: Path) -> Path:
 
 
 def found(project: Path, query: str, *sids: str, limit: int = 5) -> list[str]:
-    result = search_records(project, query, sids or recorded_sids(project), limit, 60)
+    result = search_records(project, query, sids or ProjectRecords(project).sids(), limit, 60)
     assert "not indexed" not in result.note
     return [f"{one.sid}{one.fact.seq}" for one in result.found]
+
+
+def hits_in(project: Path, sid: str, query: str) -> tuple[Hit, ...]:
+    return ProjectSearch(project, project).find(query, [sid], 5, here=sid).hits
 
 
 def index_file(project: Path) -> Path:
@@ -91,14 +87,13 @@ def index_file(project: Path) -> Path:
     [
         ("how often do we retry, and what is the jitter?", "a3"),
         ("maxTries", "a3"),
-        ("maxtries", "a3"),
-        ("the ranodm jiter", "a3"),
-        ("what colour did the bikehsed get", "b1"),
         ("src/retry.py", "a2"),
         ("backof*", "a2"),
         ("giving up", "a4"),  # by its stem
         ("bikeshed colour", "b1"),
-        ("colourful", "b1"),  # nothing has it: words that begin so
+        ("colourful", "b1"),
+        ("maxtries", "a3"),  # nothing contains it: two words that it may consist of
+        ("bikesh", "b1"),  # nothing contains it: words that begin so
     ],
 )
 def test_what_fits_best_comes_first(project: Path, query: str, best: str) -> None:
@@ -192,37 +187,28 @@ def test_a_word_that_is_like_no_other_finds_nothing(project: Path) -> None:
     assert [found(project, word) for word in words] == [[]] * len(words)
 
 
-@pytest.mark.parametrize(
-    "word", ["initialisaton", "initilaisation", "InitialiseHandelr", "initialise_hander"]
-)
-def test_a_slip_is_found_by_how_the_word_is_written_and_not_by_its_stem(project: Path, word: str) -> None:
-    write(project, "c", User(1, NOON, (TextBlock("The initialisation is slow: see initialise_handler."),)))
-    assert found(project, word)[:1] == ["c1"]
-    noted = ProjectSearch(project, project).find(word, ["c"], 3).note
-    assert noted.startswith('nothing contains "') and ': searched for "' in noted
-
-
 def test_many_sessions_are_indexed_in_one_transaction(project: Path) -> None:
     for number in range(20):
         write(project, f"20260103-{number:06d}-aaaaaaaa", *SECOND)
     statements: list[str] = []
     with open_database(project) as database:
         database.set_trace_callback(statements.append)
-        assert filling.IndexFiller(project, database).update(recorded_sids(project), math.inf) == 0
+        assert filling.IndexFiller(project, database).update(ProjectRecords(project).sids(), math.inf) == 0
     assert statements.count("BEGIN") == statements.count("COMMIT") == 1
 
 
 def test_what_is_not_indexed_when_the_time_is_over_is_not_found_yet_and_told(project: Path) -> None:
     rest = write(project, "c", User(1, NOON, (TextBlock("walrus " * 50_000),))).stat().st_size
     assert found(project, "bikeshed", "a", "b")
-    result = search_records(project, "walrus bikeshed", recorded_sids(project), 5, update_s=-1.0)
+    result = search_records(project, "walrus bikeshed", ProjectRecords(project).sids(), 5, update_s=-1.0)
     assert {one.sid for one in result.found} == {"a", "b"}
     assert result.note == f"{rest / 1e6:.1f} MB of transcripts are not indexed yet: search again later"
 
 
 def test_a_record_that_cannot_be_read_does_not_keep_the_others_from_the_index(project: Path) -> None:
     (project / RECORDS_FOLDER / "unreadable.jsonl").mkdir()
-    assert {one[0] for one in found(project, "bikeshed", "unreadable", "a", "b")} == {"a", "b"}
+    shutil.copy(project / RECORDS_FOLDER / "a.jsonl", project / RECORDS_FOLDER / "a (copy).jsonl")
+    assert {one[0] for one in found(project, "bikeshed", "a (copy)", "unreadable", "a", "b")} == {"a", "b"}
 
 
 def test_a_very_common_word_is_found_if_it_is_the_only_one(
@@ -232,17 +218,6 @@ def test_a_very_common_word_is_found_if_it_is_the_only_one(
     write(project, "c", *(User(seq, NOON, (TextBlock(f"walrus number{seq}"),)) for seq in range(1, 101)))
     assert len(found(project, "walrus", "c", limit=200)) == 100
     assert found(project, "walrus number77", "c")[0] == "c77"
-
-
-def test_of_a_session_with_too_many_facts_the_first_are_found_and_no_other_session_is_mistaken_for_it(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (filling, ranking):
-        monkeypatch.setattr(module, "FILE_BITS", 4)
-    for sid, count in (("c", 40), ("d", 5)):
-        write(project, sid, *(User(n, NOON, (TextBlock(f"walrus of {sid}"),)) for n in range(1, count + 1)))
-    assert set(found(project, "walrus", "c", limit=100)) == {f"c{n}" for n in range(1, 16)}
-    assert set(found(project, "walrus", "d", limit=100)) == {f"d{n}" for n in range(1, 6)}
 
 
 def test_a_search_keeps_to_its_sessions(project: Path) -> None:
@@ -327,10 +302,7 @@ def test_a_fact_that_contains_the_name_that_was_asked_for_comes_before_all_with_
     write(project, "c", *facts[:20], replace(facts[0], seq=30, blocks=whole), *facts[30:])
     (best, *_) = search_records(project, "plumbing.Hash", ["c"], 3, 60).found
     assert best.fact.seq == 30 and best.text[best.start :].startswith("plumbing.Hash(x)")
-    (best, *_) = search_facts(
-        project, "`plumbing.Hash`", "c", [*facts, replace(facts[0], seq=50, blocks=whole)], 3
-    ).found
-    assert best.fact.seq == 50
+    assert found(project, "`plumbing.Hash`", "c", limit=1) == ["c30"]
     assert found(project, "hash of the plumbing", "c", limit=1) != ["c30"]  # no name
 
 
@@ -340,7 +312,6 @@ def test_a_result_that_shows_a_name_comes_before_what_mentions_it(project: Path)
     facts = (Reply(1, NOON, (CALL,)), Result(2, NOON, 1, 0, shown), *mentions)
     write(project, "c", *facts)
     assert found(project, "hashPlumbing", "c", limit=1) == ["c2"]
-    assert [one.fact.seq for one in search_facts(project, "hashPlumbing", "c", facts, 1).found] == [2]
 
 
 def test_the_values_of_a_call_are_found_by_whole_words_and_not_by_its_keys(project: Path) -> None:
@@ -362,17 +333,13 @@ def test_the_excerpt_of_a_pasted_log_shows_the_line_that_has_all_words(project: 
     near = "geo: 3 calls, see below\n" + "the service upstream was slow for an hour, again and again\n" * 2
     rule = "the geo lookups cost us real money, so no more than 20 calls an hour to that service\n"
     write(project, "c", User(1, NOON, (TextBlock(near + flushed + rule + flushed),)))
-    (best, *_) = search_records(project, query, ["c"], 5, 60).found
-    (hit,) = make_hits([best], "c", project)
-    assert rule.strip() in hit.excerpt
+    assert rule.strip() in hits_in(project, "c", query)[0].excerpt
 
 
 def test_the_excerpt_of_a_long_paste_shows_the_line_that_has_all_words(project: Path) -> None:
     lines = "".join(f"pasted line {number}\n" for number in range(400))
     write(project, "c", User(1, NOON, (TextBlock(lines),)))
-    (best, *_) = search_records(project, "pasted line 399", ["c"], 5, 60).found
-    (hit,) = make_hits([best], "c", project)
-    assert "pasted line 399" in hit.excerpt
+    assert "pasted line 399" in hits_in(project, "c", "pasted line 399")[0].excerpt
 
 
 def test_an_excerpt_shows_no_bare_tags_nor_what_was_added_to_a_result(project: Path) -> None:
@@ -385,14 +352,14 @@ def test_an_excerpt_shows_no_bare_tags_nor_what_was_added_to_a_result(project: P
         Reply(2, NOON, (TextBlock("I look."), CALL)),
         Result(3, NOON, 2, 1, (TextBlock("not approved"), news)),
     )
-    hits = make_hits(search_records(project, "walrus", ["c"], 5, 60).found, "c", project)
+    hits = hits_in(project, "c", "walrus")
     assert [(hit.id, hit.excerpt) for hit in hits] == [("r1", ("$ make walrus", "and now the walrus"))]
 
 
 def test_an_excerpt_shows_a_repeated_line_once(project: Path) -> None:
     said = TextBlock("I will read the walrus.")
     write(project, "c", Reply(1, NOON, (said, said, TextBlock("It has tusks."))))
-    (hit,) = make_hits(search_records(project, "walrus", ["c"], 5, 60).found, "c", project)
+    (hit,) = hits_in(project, "c", "walrus")
     assert hit.excerpt == ("I will read the walrus.", "It has tusks.")
 
 
@@ -444,7 +411,7 @@ def test_records_that_are_gone_are_not_found(project: Path) -> None:
 
 def test_what_was_rewound_is_found_last_and_says_so(project: Path) -> None:
     write(project, "a", Rewound(6, NOON, 5), User(7, NOON, (TextBlock("Paint the bikeshed red."),)))
-    hits = make_hits(search_records(project, "paint the bikeshed", ["a"], 5, 60).found, "a", project)
+    hits = hits_in(project, "a", "paint the bikeshed")
     assert [(hit.id, hit.rewound) for hit in hits[:2]] == [("r7", False), ("r5", True)]
     assert ", rewound" in hits[1].lines(NOON)[0] and ", rewound" not in hits[0].lines(NOON)[0]
     assert hits[1].to_json(NOON)["rewound"] is True
@@ -606,11 +573,6 @@ def test_a_search_without_fts5_says_why_it_finds_nothing(
     hits = ProjectSearch(project, project).find("jitter", ["a"], 3)
     assert (hits.hits, hits.note) == ((), "transcripts cannot be searched: no such module: fts9")
     assert not any((project / SEARCH_FOLDER).glob("*.db-journal"))
-
-
-def test_facts_in_memory_are_searched_too(tmp_path: Path) -> None:
-    hits = search_facts(tmp_path, "jitter of the retry", "x", FIRST, 3).found
-    assert (hits[0].fact.seq, hits[0].call) == (3, CALL)
 
 
 HOSTILE_INDEX = """

@@ -13,7 +13,6 @@ from agent.session.repository import SessionRepository
 from transcripts.codec import seal
 from transcripts.folding import fold
 from transcripts.load import read_transcript
-from transcripts.search import record_path
 from transcripts.session_lock import path_of
 
 from .sample_turn import SID
@@ -66,7 +65,7 @@ def check(folder: Path, lines: Sequence[dict[str, Any]], number: int, at: Place,
     for defer in (False, True):
         assert len(fold(read_transcript(path, defer=defer).facts).view) > 0
     try:
-        verify_transcript(record_path(folder, SID), folder)
+        verify_transcript(path_of(folder, SID), folder)
     except Difference as difference:
         assert str(difference)
     told: list[str] = []
@@ -119,6 +118,6 @@ def test_a_line_with_a_field_of_another_type_is_skipped_and_reported(
         (number + 1, f"the fields of {kind} {lines[number]['seq']} cannot be read")
     ]
     with pytest.raises(Difference, match=f"line {number + 1} is damaged: the fields of {kind}"):
-        verify_transcript(record_path(folder, SID), folder)
+        verify_transcript(path_of(folder, SID), folder)
     assert path.read_bytes() == b"".join(map(seal, lines))
     assert len(fold(loaded.facts).view) > 0

@@ -9,14 +9,12 @@ if TYPE_CHECKING:
     from .filling import *
     from .hits import *
     from .originals import *
-    from .ranking import *
 
 __getattr__ = lazy_door(
     __name__,
     {
-        "filling": "IndexThread record_path recorded_sids update_index",
-        "hits": "Hit ProjectSearch SearchHits make_hits short_sid",
+        "filling": "IndexThread update_index",
+        "hits": "Hit ProjectSearch SearchHits",
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
-        "ranking": "Found search_facts search_records",
     },
 )

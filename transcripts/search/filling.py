@@ -21,7 +21,7 @@ from ..facts import Fact, Opened, Reply, Result, Rewound, User
 from ..listing import ProjectRecords
 from ..load import MAX_LINE_BYTES
 from ..render_text import indexed_text
-from ..session_lock import RECORDS_FOLDER
+from ..session_lock import RECORDS_FOLDER, path_of
 from ..storage.disk import opened_unread
 from ..stored_outputs import OUTPUTS_FOLDER
 from .index_file import LOCK_POLL_S, IndexUnavailable, open_database
@@ -32,30 +32,16 @@ if TYPE_CHECKING:
 
 MAX_TEXT_CHARS = 1_000_000  # of a fact; later text is not found
 MIN_STALE_FACTS = 1_000  # of removed transcripts; with fewer the index is not rebuilt
-FILE_BITS = 20  # of the id of a fact, for its number in the file
+FILE_BITS = 32  # of the id of a fact, for its number in the file
 _READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound", b"opened"))
 
 
-def recorded_sids(home: Path) -> tuple[str, ...]:
-    """Return the ids of the project's sessions, most recently written first. Raises StoreError."""
-    return tuple(path.stem for path in ProjectRecords(home).paths())
-
-
-def record_path(home: Path, sid: str) -> Path:
-    """Return the transcript of a session of the project."""
-    return home / RECORDS_FOLDER / f"{sid}.jsonl"
-
-
 class IndexFiller:
-    """Writes an open and locked index. Its methods raise sqlite3.Error and OSError.
+    """Writes an open and locked index. Its methods raise sqlite3.Error and OSError."""
 
-    The stored outputs are in `outputs`, by default the directory of the project's.
-    """
-
-    def __init__(self, home: Path, database: sqlite3.Connection, outputs: Path | None = None) -> None:
+    def __init__(self, home: Path, database: sqlite3.Connection) -> None:
         self._home = home
         self._db = database
-        self._outputs = outputs or home / OUTPUTS_FOLDER
 
     def update(self, sids: Iterable[str], seconds: float) -> int:
         """Index what was appended to these sessions, for so long at most; return the bytes that are left.
@@ -76,18 +62,9 @@ class IndexFiller:
                 if size != known.get(sid) and time.monotonic() > until:
                     left += max(0, size - known.get(sid, 0))
                 elif size != known.get(sid):
-                    with suppress(OSError):  # another user's
+                    with suppress(OSError, StoreError):  # another user's, or not named like a session
                         left += self._update_one(sid, until)
         return left
-
-    def add_facts(self, sid: str, facts: Iterable[Fact]) -> None:
-        """Index facts in memory, of a session without a transcript: their `seq` stands for their offset."""
-        file = self._db.execute("INSERT INTO files (sid) VALUES (?)", (sid,)).lastrowid or 0
-        number = opened = 0
-        for fact in facts:
-            opened = fact.seq if isinstance(fact, Opened) else opened
-            number += self._add(fact, fact.seq, file << FILE_BITS | number, opened)
-        self._db.execute("UPDATE files SET facts = ?", (number,))
 
     def forget_all_but(self, sids: Collection[str]) -> bool:
         """Drop all other sessions; return True if so much is stale that the index must be rebuilt."""
@@ -104,7 +81,7 @@ class IndexFiller:
 
     def _update_one(self, sid: str, until: float) -> int:
         """Index the rest of one transcript; return the bytes that are left of it."""
-        with opened_unread(record_path(self._home, sid)) as fd, os.fdopen(os.dup(fd), "rb") as file:
+        with opened_unread(path_of(self._home, sid)) as fd, os.fdopen(os.dup(fd), "rb") as file:
             query = "SELECT id, size, mark, facts, opened FROM files WHERE sid = ?"
             row = self._db.execute(query, (sid,)).fetchone()
             if row and os.pread(fd, len(row[2]), row[1] - len(row[2])) != row[2]:
@@ -136,10 +113,9 @@ class IndexFiller:
         if isinstance(fact, Rewound) and 0 < fact.to < fact.seq:
             query = "UPDATE facts SET rewound = 1 WHERE id BETWEEN ? AND ? AND seq BETWEEN ? AND ?"
             self._db.execute(query, (id >> FILE_BITS << FILE_BITS, id, fact.to, fact.seq))
-        is_last = (id + 1) % (1 << FILE_BITS) == 0  # no session is so long
-        if is_last or not isinstance(fact, User | Reply | Result):
+        if not isinstance(fact, User | Reply | Result):
             return False
-        terms = document_terms(indexed_text(fact, self._outputs)[:MAX_TEXT_CHARS])
+        terms = document_terms(indexed_text(fact, self._home / OUTPUTS_FOLDER)[:MAX_TEXT_CHARS])
         if not terms and not isinstance(fact, Reply):  # a reply names the calls of results
             return False
         words = [term if times == 1 else f"{term} {term}" for term, times in terms.items()]
@@ -158,7 +134,7 @@ def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
     Blocks; ends early once `is_over` returns True. Returns False only if the index cannot be used.
     """
     with suppress(IndexUnavailable, StoreError):
-        sids = recorded_sids(home)
+        sids = ProjectRecords(home).sids()
         while not is_over():
             with open_database(home) as database:
                 filler = IndexFiller(home, database)

@@ -16,6 +16,7 @@ from ..data_tags import ADDED_TAGS
 from ..facts import Result
 from ..listing import ProjectRecords
 from ..render_text import format_age
+from ..session_lock import short_sid
 from ..storage.disk import read_regular
 from ..wording import shorten
 from .index_file import INDEX_WAIT_S
@@ -121,23 +122,11 @@ class ProjectSearch(Struct, frozen=True):
         Ids in the session `here` have no prefix, and its name is not repeated.
         """
         result = search_records(self.home, words, sids, limit, wait_s=self.index_wait_s)
-        hits = make_hits(result.found, here, self.project, self.mask)
+        hits = [_hit(one, here, self.project, self.mask) for one in result.found]
         records = ProjectRecords(self.home)
         titles = {sid: self.mask(records.title_of(sid)) for sid in {hit.session for hit in hits} - {here}}
         titled = (replace(hit, title=titles.get(hit.session, "")) for hit in hits)
         return SearchHits(tuple(titled), result.note, is_vague=result.is_vague)
-
-
-def short_sid(sid: str) -> str:
-    """Return a session's id in the short form for users: the first eight characters of a UUID."""
-    return sid[:8] if len(sid) == 36 else sid
-
-
-def make_hits(
-    found: Sequence[Found], here: str, project: Path, mask: Callable[[str], str] = str
-) -> list[Hit]:
-    """Return hits for the facts found; ids in the session `here` have no prefix. Reads project files."""
-    return [_hit(one, here, project, mask) for one in found]
 
 
 def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hit:

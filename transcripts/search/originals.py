@@ -8,7 +8,7 @@ stored in a file of its own is read from there if its hash still matches.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,7 @@ from ..listing import ProjectRecords
 from ..load import LazyResults, read_transcript
 from ..messages import typed_blocks
 from ..render_text import block_text, content_text, fact_text
+from ..session_lock import short_sid
 from ..stored_outputs import OutputsFolder
 from ..wording import pluralize
 
@@ -71,19 +72,11 @@ class Originals(Struct, frozen=True):
 
         The scope "project" includes the earlier sessions of the project.
         """
-        home = self.home
-        is_recorded = home is not None and search.record_path(home, self.sid).exists()
-        found = search.SearchHits()
-        if not is_recorded:  # before the first prompt, or after the transcript was removed
-            own = search.search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
-            hits = search.make_hits(own.found, self.sid, self.project)
-            found = search.SearchHits(tuple(hits), own.note, is_vague=own.is_vague)
-        if home is not None and (is_recorded or scope == "project"):
-            every = search.recorded_sids(home) if scope == "project" else (self.sid,)
-            sids = sorted(every, key=lambda sid: sid != self.sid)  # this session comes before its copies
-            earlier = search.ProjectSearch(home, self.project).find(words, sids, limit, here=self.sid)
-            found = replace(earlier, hits=(*found.hits, *earlier.hits)[:limit])
-        return found
+        if self.home is None:
+            return search.SearchHits()
+        every = ProjectRecords(self.home).sids() if scope == "project" else (self.sid,)
+        sids = sorted(every, key=lambda sid: sid != self.sid)  # this session comes before its copies
+        return search.ProjectSearch(self.home, self.project).find(words, sids, limit, here=self.sid)
 
     def prompt_in_view(self) -> str:
         """Return the id of the user's latest prompt, "" if the context does not show all of it."""
@@ -122,7 +115,7 @@ class Originals(Struct, frozen=True):
         if compaction is not None:
             return self._left_out(int(compaction))
         if rewound := _rewound(self, int(first), int(last or first)):
-            note = REWOUND_NOTE.format(self.program, search.short_sid(self.sid), rewound[-1].seq)
+            note = REWOUND_NOTE.format(self.program, short_sid(self.sid), rewound[-1].seq)
             return f"{note}\n{replace(self, folded=Folded(rewound), home=None)._own_original(id)}"
         if last is not None:
             return self._stretch(fact for fact in self.folded.facts if int(first) <= fact.seq <= int(last))
@@ -133,12 +126,6 @@ class Originals(Struct, frozen=True):
         if int(block) >= len(blocks):
             raise KeyError(f"unknown recall id {id}: r{fact.seq} has {pluralize(len(blocks), 'block')}")
         return block_text(blocks[int(block)])
-
-    def _whole_facts(self) -> Iterator[Fact]:
-        lazy = [fact.seq for fact in self.folded.facts if fact.seq in self.lazy_results]
-        yield from (fact for fact in self.folded.facts if fact.seq not in self.lazy_results)
-        with suppress(StoreError):  # facts that can no longer be read are not found
-            yield from self.lazy_results.fetch(*lazy) if lazy else ()
 
     def _fact(self, seq: int) -> Fact:
         facts = self.folded.facts

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from heapq import nlargest
 from itertools import accumulate
 from pathlib import Path
@@ -21,13 +21,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..codec import BadLine, decode_line
+from ..errors import StoreError
 from ..facts import Fact, Opened, Result
 from ..load import MAX_LINE_BYTES
 from ..messages import ToolUseBlock
 from ..render_text import indexed_text
+from ..session_lock import path_of
 from ..storage.disk import opened_regular
 from ..stored_outputs import OUTPUTS_FOLDER
-from .filling import FILE_BITS, IndexFiller, record_path
+from .filling import FILE_BITS, IndexFiller
 from .index_file import INDEX_WAIT_S, IndexUnavailable, memory_database, open_database
 from .placing import Matcher
 from .words import USER_TERM, QueryTerm, query_terms
@@ -96,41 +98,17 @@ def search_records(
     if not sids:
         return SearchResult()
 
-    def search(database: sqlite3.Connection, seconds: float = MEMORY_INDEX_S) -> SearchResult:
+    def search(database: sqlite3.Connection, seconds: float) -> SearchResult:
         unread = IndexFiller(home, database).update(sids, seconds)
-        read = partial(_read_fact, home)
-        return _Search(database, sids, home / OUTPUTS_FOLDER, read).run(query, limit, unread)
+        return _Search(database, home, sids).run(query, limit, unread)
 
     with suppress(IndexUnavailable), open_database(home, wait_s) as database:
         return search(database, update_s)
-    return _in_memory(search)
-
-
-def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], limit: int) -> SearchResult:
-    """Search facts in memory in the same way, for a session without a file. Raises nothing."""
-    by_seq = {fact.seq: fact for fact in facts}
-
-    def search(database: sqlite3.Connection) -> SearchResult:
-        IndexFiller(outputs.parent, database, outputs).add_facts(sid, facts)
-        return _Search(database, [sid], outputs, lambda _, at: by_seq.get(at)).run(query, limit)
-
-    return _in_memory(search) if query_terms(query) else VAGUE
-
-
-def _in_memory(search: Callable[[sqlite3.Connection], SearchResult]) -> SearchResult:
     try:
         with memory_database() as database:
-            return search(database)
+            return search(database, MEMORY_INDEX_S)
     except IndexUnavailable as error:
         return SearchResult(note=f"transcripts cannot be searched: {error}")
-
-
-def _read_fact(home: Path, sid: str, at: int) -> Fact | None:
-    """Return the fact at an offset of a transcript; None if there is none any more."""
-    with suppress(OSError, BadLine), opened_regular(record_path(home, sid)) as file:
-        file.seek(at)
-        return decode_line(file.readline(MAX_LINE_BYTES))[0]
-    return None
 
 
 class _Place(NamedTuple):
@@ -149,27 +127,20 @@ class _Place(NamedTuple):
 
 
 class _Search:
-    """A search of an open index. `read` returns the fact at an offset of a session's transcript, or None."""
+    """A search of an open index."""
 
-    def __init__(
-        self,
-        database: sqlite3.Connection,
-        sids: Sequence[str],
-        outputs: Path,
-        read: Callable[[str, int], Fact | None],
-    ) -> None:
+    def __init__(self, database: sqlite3.Connection, home: Path, sids: Sequence[str]) -> None:
         self._db = database
         self._db.execute("BEGIN")  # one transaction for all queries: one for each would take longer
-        self._outputs = outputs
-        self._read = cache(read)  # hits of a session share its opening
+        self._home = home
+        self._read = cache(self._read_anew)  # hits of a session share its opening
         self._order = {sid: place for place, sid in enumerate(sids)}
         rows = self._db.execute("SELECT id, sid, facts FROM files WHERE sid IS NOT NULL")
         self._files = {id: (sid, facts) for id, sid, facts in rows if sid in self._order}
         first = min(self._files, default=0)
         self._ids = range(first << FILE_BITS, max(self._files, default=0) + 1 << FILE_BITS)
-        self._notes = list[str]()
 
-    def run(self, query: str, limit: int, unread: int = 0) -> SearchResult:
+    def run(self, query: str, limit: int, unread: int) -> SearchResult:
         """Return the best facts for a query with terms; `unread` bytes of the transcripts are not indexed."""
         counts = self._counts(query_terms(query))
         (total,) = self._db.execute("SELECT total(facts) FROM files").fetchone()
@@ -190,64 +161,30 @@ class _Search:
             if key not in best or self._order[one.sid] < self._order[best[key][0].sid]:
                 best[key] = one, place
         merit = nlargest(limit, best.values(), key=lambda each: (each[0].score, each[0].fact.ts, each[1].seq))
-        if unread:
-            size = f"{max(0.1, unread / 1e6):,.1f} MB"
-            self._notes.append(f"{size} of transcripts are not indexed yet: search again later")
-        return SearchResult(tuple(self._with_origin(*each) for each in merit), "; ".join(self._notes))
+        size = f"{max(0.1, unread / 1e6):,.1f} MB"
+        note = f"{size} of transcripts are not indexed yet: search again later" if unread else ""
+        return SearchResult(tuple(self._with_origin(*each) for each in merit), note)
 
     def _counts(self, terms: Sequence[QueryTerm]) -> dict[QueryTerm, int]:
         """Count the facts with each term, or with the first of its other forms that facts contain."""
         counts = dict[QueryTerm, int]()
         for term in terms:
-            counts[term] = 0
-            for forms in self._forms(term, is_short=len(terms) <= 8):
-                found = {form: self._count(form, self._ids) for form in forms}
-                if all(found.values()):
-                    del counts[term]
-                    counts |= found
-                    break
+            counted = ({form: self._count(form) for form in forms} for forms in _forms(term))
+            counts |= next((found for found in counted if all(found.values())), {term: 0})
         return counts
 
-    def _forms(self, term: QueryTerm, is_short: bool) -> Iterator[list[QueryTerm]]:
-        """Yield a term, and then what it may mean: the beginning of words, a misspelt word, two words."""
-        yield [term]
-        word = term.text
-        if len(word) < 4:
-            return
-        yield [QueryTerm(word, is_prefix=True)]
-        # A term that another session contains is not a misspelling.
-        is_unknown = is_short and not self._count(QueryTerm(word, is_prefix=True), range(1 << 62))
-        if is_unknown and (stem := self._slip(word)):
-            self._notes.append(f'nothing contains "{word}": searched for "{stem}..."')
-            yield [QueryTerm(stem, is_prefix=True)]
-        for at in range(3, len(word) - 2):
-            yield [QueryTerm(word[:at]), QueryTerm(word[at:])]
-
-    def _count(self, term: QueryTerm, ids: range) -> int:
-        """Count the facts among these that contain a term; beyond MAX_SCORED the number is an estimate."""
+    def _count(self, term: QueryTerm) -> int:
+        """Count the facts that contain a term; beyond MAX_SCORED the number is an estimate."""
         query = """
             SELECT count(*), max(rowid) FROM (
                 SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ? LIMIT ?
             )
         """
-        values = (_expression([term]), ids.start, ids.stop, MAX_SCORED)
+        values = (_expression([term]), self._ids.start, self._ids.stop, MAX_SCORED)
         count, last = self._db.execute(query, values).fetchone()
-        return int(count if count < MAX_SCORED else count * len(ids) // (last - ids.start + 1))
-
-    def _slip(self, word: str) -> str:
-        """Return the stem that is most similar to a word that is not in the index; "" for none."""
-        from difflib import SequenceMatcher, get_close_matches  # saves 3 ms in searches for known words
-
-        self._db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.stems USING fts5vocab(main, words, row)")
-        start = word[: max(2, len(word) // 3)]
-        query = "SELECT term FROM stems WHERE term BETWEEN ? AND ? AND length(term) BETWEEN ? AND ?"
-        rows = self._db.execute(query, (start, start + chr(0x10FFFF), len(word) - 5, len(word) + 1))
-        # Each stem with the ending of the word.
-        likely: dict[str, str] = {stem + word[len(stem) :]: stem for (stem,) in rows}
-        for close in get_close_matches(word, likely, n=3, cutoff=0.8):
-            if SequenceMatcher(None, likely[close], word).ratio() >= 0.68:  # not `post` for `postgres`
-                return likely[close]
-        return ""
+        if count < MAX_SCORED:
+            return int(count)
+        return int(count * len(self._ids) // (last - self._ids.start + 1))
 
     def _ranked(self, counts: Mapping[QueryTerm, int], limit: int, is_name: bool) -> list[_Place]:
         """Return the best facts by bm25; for a name those with all of its parts, if there are any.
@@ -305,7 +242,7 @@ class _Search:
         fact = self._read(sid, place.at)
         if fact is None or fact.seq != place.seq:
             return None
-        text = indexed_text(fact, self._outputs)
+        text = indexed_text(fact, self._home / OUTPUTS_FOLDER)
         share, start = matcher.place(text)
         is_result = isinstance(fact, Result)
         score = place.score / best + SHARE_WEIGHT * share + RESULT_WEIGHT * is_result
@@ -331,6 +268,22 @@ class _Search:
             call=one.fact.call_in(self._read(one.sid, row[0]) if row else None),
             folder=opened.folder if isinstance(opened, Opened) else "",
         )
+
+    def _read_anew(self, sid: str, at: int) -> Fact | None:
+        """Return the fact at an offset of a transcript; None if there is none any more."""
+        with suppress(OSError, BadLine, StoreError), opened_regular(path_of(self._home, sid)) as file:
+            file.seek(at)
+            return decode_line(file.readline(MAX_LINE_BYTES))[0]
+        return None
+
+
+def _forms(term: QueryTerm) -> Iterator[list[QueryTerm]]:
+    """Yield a term, and then what it may mean: the beginning of words, or a name without its capitals."""
+    yield [term]
+    word = term.text
+    if len(word) >= 4:
+        yield [QueryTerm(word, is_prefix=True)]
+        yield from ([QueryTerm(word[:at]), QueryTerm(word[at:])] for at in range(3, len(word) - 2))
 
 
 def _expression(terms: Sequence[QueryTerm]) -> str:

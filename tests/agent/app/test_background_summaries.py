@@ -14,8 +14,9 @@ from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, 
 from tests.sampling import sampled_rows
 from tests.strict_api.demo_bridge import demo_reply
 from transcripts.facts import Compacted, Failed
+from transcripts.listing import ProjectRecords
 from transcripts.load import read_transcript
-from transcripts.search import record_path, recorded_sids
+from transcripts.session_lock import path_of
 
 
 class Gates:
@@ -109,7 +110,9 @@ def test_a_summary_in_the_background_ends_with_what_it_was_written_for(
     finally:
         gates.summary.set()
         gates.prompt.set()
-    facts = [f for sid in recorded_sids(tmp_path) for f in read_transcript(record_path(tmp_path, sid)).facts]
+    facts = [
+        f for sid in ProjectRecords(tmp_path).sids() for f in read_transcript(path_of(tmp_path, sid)).facts
+    ]
     failed = [fact.reason for fact in facts if isinstance(fact, Failed) and fact.what == UNUSED_SUMMARY]
     layers = [fact.layer for fact in facts if isinstance(fact, Compacted)]
     assert failed == [why] and layers.count("summary") == (1 if act is compact else 0)

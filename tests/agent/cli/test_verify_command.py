@@ -19,9 +19,11 @@ from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, 
 from tests.transcripts.sample_turn import SID, TURN
 from transcripts.codec import decode_line, encode_fact, seal
 from transcripts.facts import Clear, Compacted, Fact, Fold, Opened, RequestSent, Result, User
+from transcripts.listing import ProjectRecords
 from transcripts.messages import ImageBlock, TextBlock
 from transcripts.render_text import fact_text
-from transcripts.search import Originals, record_path, recorded_sids
+from transcripts.search import Originals
+from transcripts.session_lock import path_of
 
 SECRET = "correct-horse-battery"
 
@@ -42,13 +44,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]
 
 
 def facts_of(project: Path, sid: str) -> list[Fact]:
-    return [decode_line(line)[0] for line in record_path(project, sid).read_bytes().splitlines()]
+    return [decode_line(line)[0] for line in path_of(project, sid).read_bytes().splitlines()]
 
 
 def test_every_request_is_made_again_and_every_removed_text_fetched(recorded: tuple[Path, list[str]]) -> None:
     project, sent = recorded
-    (sid,) = recorded_sids(project)
-    verified = verify_transcript(record_path(project, sid), project)
+    (sid,) = ProjectRecords(project).sids()
+    verified = verify_transcript(path_of(project, sid), project)
     asked = [fact for fact in facts_of(project, sid) if isinstance(fact, RequestSent)]
     assert verified.requests == len(asked) == len(sent) >= 8 and verified.unhashed == 0
     assert [fact.trigger for fact in asked].count("summary") >= 1
@@ -56,9 +58,9 @@ def test_every_request_is_made_again_and_every_removed_text_fetched(recorded: tu
     hashes = [fact.sha256 for fact in asked]
     without_secret = [sha256 for sha256 in hashes if sha256 in sent]
     assert len(without_secret) >= 4, "the hashes are those of the bodies that the server got"
-    first, second = record_path(project, sid).read_bytes().splitlines()[:2]
+    first, second = path_of(project, sid).read_bytes().splitlines()[:2]
     assert len(first) < 400 and b'"kind":"instructed"' in second, "system and tools do not begin the record"
-    assert SECRET.encode() not in record_path(project, sid).read_bytes()
+    assert SECRET.encode() not in path_of(project, sid).read_bytes()
 
 
 def test_what_several_summaries_covered_is_compared_once(
@@ -70,7 +72,7 @@ def test_what_several_summaries_covered_is_compared_once(
         for seq in (52, 62, 72)
     ]
     facts = [Opened(1, 0.0, model="m"), *prompts, *folds]
-    path = record_path(tmp_path, SID)
+    path = path_of(tmp_path, SID)
     path.parent.mkdir()
     path.write_bytes(b"".join(encode_fact(fact, SID) for fact in facts))
     made = list[Fact]()
@@ -87,7 +89,11 @@ def test_what_several_summaries_covered_is_compared_once(
 def test_it_is_one_line_and_exit_code_0(
     recorded: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_verify([], recorded[0]) == run_verify([recorded_sids(recorded[0])[0][:8]], recorded[0]) == 0
+    assert (
+        run_verify([], recorded[0])
+        == run_verify([ProjectRecords(recorded[0]).sids()[0][:8]], recorded[0])
+        == 0
+    )
     line, again = capsys.readouterr().out.splitlines()
     assert line == again and re.search(
         r": ok: \d+ requests identical, \d+ removed texts recalled, \d+ valid prefixes$", line
@@ -165,8 +171,8 @@ def test_the_first_difference_is_named(
     spoil: Callable[[list[Fact]], list[bytes]],
     told: str,
 ) -> None:
-    (sid,) = recorded_sids(recorded[0])
-    target = record_path(tmp_path, "s")
+    (sid,) = ProjectRecords(recorded[0]).sids()
+    target = path_of(tmp_path, "s")
     target.parent.mkdir()
     target.write_bytes(b"".join(spoil(facts_of(recorded[0], sid))))
     assert run_verify(["-C", str(tmp_path)]) == 1
@@ -174,11 +180,11 @@ def test_the_first_difference_is_named(
 
 
 def test_a_last_line_that_was_cut_off_is_reported(tmp_path: Path) -> None:
-    record_path(tmp_path, SID).parent.mkdir()
-    record_path(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in TURN)[:-40])
+    path_of(tmp_path, SID).parent.mkdir()
+    path_of(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in TURN)[:-40])
     assert re.search(
         r"^ok: .*; the last line is incomplete \(\d+ bytes\)$",
-        verify_transcript(record_path(tmp_path, SID), tmp_path).line(),
+        verify_transcript(path_of(tmp_path, SID), tmp_path).line(),
     )
 
 
@@ -191,12 +197,12 @@ def test_a_result_of_several_blocks_is_unchanged_and_a_wrong_recall_of_it_is_fou
     parted = replace(result, content=blocks, tokens=(90, 5, 5))
     cleared = Compacted(9, 9.0, "micro", "auto", (Clear(result.seq, 0, "content", "[cleared]"),))
     facts = (user, reply, started, parted, end, cleared)
-    record_path(tmp_path, SID).parent.mkdir()
-    record_path(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in facts))
-    assert verify_transcript(record_path(tmp_path, SID), tmp_path).removed == 1
+    path_of(tmp_path, SID).parent.mkdir()
+    path_of(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in facts))
+    assert verify_transcript(path_of(tmp_path, SID), tmp_path).removed == 1
     monkeypatch.setattr(Originals, "original", lambda self, id: "another text")
     with pytest.raises(Difference, match=f"r{result.seq}: the recalled text differs from the removed text"):
-        verify_transcript(record_path(tmp_path, SID), tmp_path)
+        verify_transcript(path_of(tmp_path, SID), tmp_path)
 
 
 @pytest.mark.parametrize("words", [["verify"], ["recall", "value"]])
@@ -220,8 +226,8 @@ def test_a_transcript_is_verified_by_its_path(
     recorded: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project, _ = recorded
-    (sid,) = recorded_sids(project)
-    path = record_path(project, sid)
+    (sid,) = ProjectRecords(project).sids()
+    path = path_of(project, sid)
     assert run_verify([str(path)], tmp_path) == 0
     assert capsys.readouterr().out.startswith(f"{sid}: ok: ")
     copy = tmp_path / "copy.jsonl"

@@ -24,7 +24,8 @@ from agent.ports import Allow, Deny, PermissionQuestion
 from tests.agent.known_sandbox import remember_sandbox
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server, ServerOptions
-from transcripts.search import record_path, recorded_sids
+from transcripts.listing import ProjectRecords
+from transcripts.session_lock import path_of
 
 READ_ALL = "Read every Python file in the src directory one by one"
 
@@ -134,9 +135,9 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
                 patch.setattr("agent.app.controller.warn_without_sandbox", no_warning)
             asyncio.run(whole())
         assert [text for text in server.refused if "too long" not in text] == []
-        for sid in recorded_sids(folder) if verified else ():
+        for sid in ProjectRecords(folder).sids() if verified else ():
             # every request can be made again from the record
-            verify_transcript(record_path(folder, sid), folder)
+            verify_transcript(path_of(folder, sid), folder)
         return server
 
 

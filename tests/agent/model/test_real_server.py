@@ -23,8 +23,9 @@ from compact.settings import ContextWindow
 from tests.agent.loop.world import World, world
 from tests.agent.ui.headless_run import run_headless
 from transcripts.facts import Reply
+from transcripts.listing import ProjectRecords
 from transcripts.messages import ToolUseBlock
-from transcripts.search import record_path, recorded_sids
+from transcripts.session_lock import path_of
 
 from .llama_server import CALLING_TEMPLATE, LlamaServer, llama_server, model_file
 
@@ -157,8 +158,8 @@ def test_the_whole_program_works_through_five_prompts_at_4k(
             flags = (*model, *(("-c",) if number else ()))
             done = run_headless(tmp_path, None, *flags, prompt, environ=environ)
             assert done.returncode == 0 and done.stdout.strip(), done.stderr
-    (sid,) = recorded_sids(tmp_path)
-    assert verify_transcript(record_path(tmp_path, sid), tmp_path).requests >= 5
+    (sid,) = ProjectRecords(tmp_path).sids()
+    assert verify_transcript(path_of(tmp_path, sid), tmp_path).requests >= 5
 
 
 @pytest.mark.sweep
