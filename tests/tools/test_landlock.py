@@ -174,10 +174,17 @@ WORK = {
     "read a neighbour of secrets": ("(home / 'notes').read_text()", "notes"),
     "list the home folder": ("sorted(os.listdir(home))", r"\['.ssh', 'notes'\]"),
     "read what is outside": ("(outside / 'kept').read_text()", "kept"),
-    "the usual devices": ("sh('head -c2 /dev/urandom > /dev/null && echo x > /dev/null')", r"\[0\]"),
+    "the usual devices": (
+        "sh('head -c2 /dev/urandom /dev/zero > /dev/null && echo x > /dev/null')",
+        r"\[0\]",
+    ),
     "process substitution": ("sh('cat <(echo x)')", r"x\n\[0\]"),
     "its own processes": ("sh('sleep 9 & kill $! && wait; ps -p $$ >/dev/null')", r"\[0\]"),
     "a pair of sockets": ("[each.close() for each in socket.socketpair()]", r"\[None, None\]"),
+    "a pair of sockets for whole messages": (
+        "[each.close() for each in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)]",
+        r"\[None, None\]",
+    ),
     "serve a socket file": ("socket.socket(socket.AF_UNIX).bind('socket')", "None"),
     "shared memory": ("os.unlink(sh('mktemp /dev/shm/makeroom-XXXX').split()[0])", "None"),
     "semaphores": ("multiprocessing.Semaphore().acquire()", "True"),

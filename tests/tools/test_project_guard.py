@@ -125,6 +125,7 @@ def test_what_was_put_aside_is_kept(project: Path) -> None:
         await guard.end()
         (line,) = guard.take_reports()
         kept = Path(line.rpartition(" ")[2].rstrip("]"))
+        assert kept.parent == guard.state / "put_aside"
         assert kept.read_text() == "evil"
         assert kept.stat().st_mode & 0o777 == 0o600
 

@@ -91,6 +91,12 @@ def test_a_repository_can_be_committed_to_but_not_steered(used: SandboxedSession
     assert "busy" in used.prints("git config core.fsmonitor ./evil")
 
 
+def test_git_finds_the_repository_that_the_project_is_a_part_of(sandboxed: SandboxedSession) -> None:
+    git(sandboxed.folder.parent, "init", "-q")
+    sandboxed.require_sandbox("namespaces")
+    assert sandboxed.prints("git rev-parse --show-prefix") == "project/"
+
+
 def test_a_server_within_the_sandbox_is_reached_within_the_sandbox(used: SandboxedSession) -> None:
     serve = (
         'python3 -c \'import socket as s; l = s.create_server(("127.0.0.1", 8765)); print(1, flush=True)\n'
@@ -145,9 +151,18 @@ def test_what_is_written_to_a_cache_stays_with_the_project(sandboxed: SandboxedS
     assert sorted(cache.iterdir()) == [cache / "built"]
 
 
-def test_two_sessions_of_a_project_share_no_layer(sandboxed: SandboxedSession) -> None:
+def test_two_sessions_of_a_project_share_no_layer_and_old_ones_of_others_are_removed(
+    sandboxed: SandboxedSession,
+) -> None:
     (sandboxed.home / ".cache").mkdir()
+    old = sandboxed.home / ".local/state/makeroom/cache_layers/old"
+    old.mkdir(parents=True)
+    os.utime(old, (0, 0))
     sandboxed.require_sandbox("namespaces")
+    for thread in threading.enumerate():
+        if thread.name == "old layers":
+            thread.join()
+    assert not old.exists()
     sandboxed.prints("echo one >~/.cache/file")
     other = SandboxedSession(sandboxed.folder)
     other.require_sandbox("namespaces")

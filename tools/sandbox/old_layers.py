@@ -37,7 +37,7 @@ def use_layers(folder: Path) -> threading.Thread:
     Directories of killed runs are removed too. A daemon thread does it, and the next run removes what it did
     not finish.
     """
-    thread = threading.Thread(target=_use, args=(folder,), daemon=True)
+    thread = threading.Thread(target=_use, args=(folder,), name="old layers", daemon=True)
     thread.start()
     return thread
 
