@@ -118,6 +118,13 @@ class LazyResults(dict[int, tuple[int, int]]):
                 f"{self.path} has changed since it was read ({error}): resume the session again"
             ) from error
 
+    def whole(self, fact: Fact) -> Fact:
+        """Return a fact with its content; as it is in memory if the transcript was removed meanwhile."""
+        if fact.seq in self:
+            with suppress(StoreError):
+                return next(self.fetch(fact.seq))
+        return fact
+
     def complete(self, folded: Folded) -> Folded:
         """Return the session with all content. Raises StoreError if the file has changed."""
         if not self:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from .edits import ActiveEdits
 from .entries import Entry, Exchange, Prompt
-from .facts import Clear, Fold, Reply, User
+from .facts import Clear, Fold, Reply, Result, User
 from .images import MAX_IMAGE_TOKENS
 from .messages import (
     Block,
@@ -184,12 +184,16 @@ def _result_parts(exchange: Exchange) -> list[Part]:
                 )
             )
         else:
-            content = tuple(block for block in result.content if not _is_empty_text(block))
-            content = content or (TextBlock("(no output)"),)
-            tokens = sum(result.tokens) or rough_tokens(content)
-            block = ToolResultBlock(use.id, content, is_error=result.error)
+            block = result_block(use, result)
+            tokens = sum(result.tokens) or rough_tokens(block.content)
             parts.append(Part(block, seq=result.seq, index=0, kind=PartKind.RESULT, tokens=tokens, use=use))
     return parts
+
+
+def result_block(use: ToolUseBlock, result: Result) -> ToolResultBlock:
+    """Return the answer to a call as it is sent, never empty."""
+    content = tuple(block for block in result.content if not _is_empty_text(block))
+    return ToolResultBlock(use.id, content or (TextBlock("(no output)"),), is_error=result.error)
 
 
 def _summary_parts(fold: Fold) -> tuple[Part, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -25,14 +26,22 @@ def print_traceback(kind: type[BaseException], error: BaseException, trace: Trac
 
 
 def print_text(text: str, *, raw: bool = False) -> int:
-    """Print the text and return 0; escapes control characters unless `raw`.
+    """Print the text as `print_pieces` does."""
+    return print_pieces((text,), raw=raw)
+
+
+def print_pieces(pieces: Iterable[str], *, raw: bool = False) -> int:
+    """Print the pieces of a text, ending in a newline, and return 0; escapes control characters unless `raw`.
 
     Raises SystemExit if the reader has closed the pipe, which is no error, and for another failure to write,
     which the entry point reports.
     """
-    shown = text if raw else escaped(text)
     try:
-        sys.stdout.write(shown.encode("utf-8", "replace").decode() + ("" if shown.endswith("\n") else "\n"))
+        shown = ""
+        for piece in filter(None, pieces):
+            shown = piece if raw else escaped(piece)
+            sys.stdout.write(shown.encode("utf-8", "replace").decode())
+        sys.stdout.write("" if shown.endswith("\n") else "\n")
         sys.stdout.flush()
     except BrokenPipeError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -27,18 +27,19 @@ from tools.text import escaped
 from transcripts import ProjectRecords, SessionSummary, StoreError
 from transcripts.export import (
     EXPORTERS,
+    claude_code_lines,
     claude_code_path,
-    claude_code_text,
-    conversation_text,
-    export_text,
+    conversation_pieces,
+    export_pieces,
     load_conversation,
+    mask_session,
     write_private,
 )
 from transcripts.storage import make_private_folders
 from transcripts.wording import cause_of
 
 from .command_words import OneLineParser, asks_for_help
-from .printing import announce, complain, environment_masks, print_text, show_usage
+from .printing import announce, complain, environment_masks, print_pieces, print_text, show_usage
 from .recall_command import run_recall
 
 CLAUDE_CODE = "claude-code"
@@ -93,7 +94,8 @@ def show_session(words: list[str], folder: Path) -> int:
     if len(words) != 1:
         return show_usage("sessions show ID")
     _announce_export(words[0], folder)
-    return print_text(conversation_text(words[0], folder, environment_masks(), tell=_warn))
+    passages = conversation_pieces(load_conversation(words[0], folder, _warn), environment_masks())
+    return print_pieces(passages)
 
 
 def search_sessions(words: list[str], folder: Path) -> int:
@@ -113,23 +115,23 @@ def export_session(words: list[str], folder: Path) -> int:
         return show_usage("sessions export ID [FILE] [--format FORMAT]")
     wanted: str = given.format
     _announce_export(given.words[0], folder)
-    sid, folded = load_conversation(given.words[0], folder, _warn)
+    sid, folded, lazy_results = load_conversation(given.words[0], folder, _warn)
     target = given.words[1] if len(given.words) == 2 else ""
     suffix = f".{wanted}" if wanted else Path(target).suffix or ".md"
     project = Path(folded.opened.folder) if folded.opened and folded.opened.folder else folder.resolve()
     masks = environment_masks()
     if wanted == CLAUDE_CODE:
-        text = claude_code_text(folded, sid, project, masks)
+        pieces = claude_code_lines(mask_session(folded, sid, masks, lazy_results), project)
     else:
-        text = export_text(folded, sid, suffix, masks=masks)
+        pieces = export_pieces(folded, sid, suffix, lazy_results, masks)
     if target == "-":
-        return print_text(text, raw=not sys.stdout.isatty())
+        return print_pieces(pieces, raw=not sys.stdout.isatty())
     path = folder / Path(target or f"{sid}{suffix}").expanduser()
     try:
         if wanted == CLAUDE_CODE and not target:
             path = claude_code_path(claude_folder(os.environ) / "projects", sid, project)
             make_private_folders(path.parent)
-        write_private(path, text)
+        write_private(path, pieces)
     except FileExistsError:
         return complain(f"cannot write {path}: the file exists; use another name")
     except OSError as error:

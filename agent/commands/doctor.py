@@ -85,7 +85,7 @@ async def write_report(controller: Controller, argument: str) -> Event | None:
     folder = setup.config.state_dir / "reports"
     path = folder / f"{datetime.fromtimestamp(context.clock.now()):%Y%m%d-%H%M%S}.md"
     make_private_folders(folder)
-    write_private(path, f"{setup.masks.all(text)}\n")
+    write_private(path, (setup.masks.all(text), "\n"))
     return Notice(
         f"wrote {path}; nothing was sent. Review the file, then attach it to an issue at {ISSUES_URL}"
     )

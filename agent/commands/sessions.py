@@ -16,7 +16,7 @@ from agent.typed_text import unquoted
 from agent.version import program_name
 from tools.files import FOLDER_FLAGS, closing, write_new
 from transcripts import FromElsewhere, Opened, SessionInUse, SessionSummary, short_sid
-from transcripts.export import conversation_text, export_text
+from transcripts.export import conversation_text, encoded, export_pieces
 from transcripts.wording import cause_of, pluralize
 
 from .table import usage_of
@@ -147,14 +147,18 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     path = controller.setup.folder / Path(unquoted(argument) or f"{session.sid}.md").expanduser()
     path = Path(os.path.normpath(path))
     try:
-        # A command in the background may put a link in the place of the directory while the text is made.
+        # A command in the background may put a link in the place of the directory.
         with closing(os.open(path.parent, FOLDER_FLAGS & ~os.O_NOFOLLOW)) as folder:
             masks = controller.setup.masks
             suffix = path.suffix or ".md"
-            text = await asyncio.to_thread(
-                export_text, session.folded, session.sid, suffix, session.deferred, masks
+            await asyncio.to_thread(
+                lambda: write_new(
+                    folder,
+                    path.name,
+                    encoded(export_pieces(session.folded, session.sid, suffix, session.deferred, masks)),
+                    0o600,
+                )
             )
-            await asyncio.to_thread(write_new, folder, path.name, text.encode(), 0o600)
     except ValueError as error:
         return Notice(str(error), "warning")
     except FileExistsError:

@@ -64,7 +64,7 @@ def grep(project: Path) -> object:
 
 def export(project: Path) -> object:
     with pytest.raises(OSError, match="File exists"):
-        write_private(project / "place/file.md", "exported")
+        write_private(project / "place/file.md", ["exported"])
     return ""
 
 

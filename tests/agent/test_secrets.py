@@ -33,7 +33,7 @@ from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
 from tests.tables import each_row
 from transcripts import Display, facts
-from transcripts.export import EXPORTERS, export_text
+from transcripts.export import EXPORTERS, export_pieces
 from transcripts.folding import Folded
 from transcripts.load import read_transcript
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
@@ -218,7 +218,7 @@ def test_an_export_shows_neither_known_shapes_nor_what_secret_variables_hold(suf
     session.result(of, 0, (TextBlock(long),), human=Display(diff=f"@@ -1 +1 @@\n-{NAMED}\n+{CLOUD}"))
     odd = 'pa"ss\\w&<rd'
     session.user((TextBlock(f"and {odd}"),))
-    text = export_text(session.folded, "s", suffix, masks=SecretMasks((NAMED, odd)))
+    text = "".join(export_pieces(session.folded, "s", suffix, masks=SecretMasks((NAMED, odd))))
     for secret in (NAMED, CLOUD, KEY, NAMED[:6], CLOUD[:9], "pa&quot;ss", 'pa\\"ss', odd):
         assert secret not in text, secret
     assert text.count("****") >= 4 and "AWS key id masked" in text

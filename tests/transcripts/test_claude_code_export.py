@@ -16,9 +16,8 @@ from tests.tables import each_row
 from tests.transcripts.random_histories import history
 from tests.transcripts.test_codex_importer import ROLLOUT
 from tests.transcripts.test_trajectory_importers import ATIF, ENTIRE, MINI, read, read_lines
-from transcripts.export import claude_code_path, claude_code_text
+from transcripts.export import claude_code_lines, claude_code_path, mask_session
 from transcripts.export.claude_code import session_uuid
-from transcripts.export.formats import mask_session
 from transcripts.facts import Fact, Metadata, Opened, Reply, Result, User
 from transcripts.folding import fold
 from transcripts.importers import UnreadableRecording, import_session
@@ -40,8 +39,10 @@ SID = "20261121-093012-aaaa"
 RECORDINGS = os.environ.get("MAKEROOM_RECORDINGS", "")
 
 
-def exported(facts: list[Fact], sid: str = SID) -> str:
-    return claude_code_text(fold(facts), sid, Path("/w"), SecretMasks())
+def exported(
+    facts: list[Fact], sid: str = SID, project: Path = Path("/w"), secrets: tuple[str, ...] = ()
+) -> str:
+    return "".join(claude_code_lines(mask_session(fold(facts), sid, SecretMasks(secrets)), project))
 
 
 def reread(facts: list[Fact]) -> ImportedSession:
@@ -172,7 +173,7 @@ def check_random_history(seed: int) -> None:
 def test_secrets_are_masked() -> None:
     key = "sk-" + "ant-api03-" + "Ab1_" * 20
     facts = [replace(FACTS[1], blocks=(TextBlock(f"the key is {key} or hunter2hunter2"),)), *FACTS[2:]]
-    text = claude_code_text(fold([FACTS[0], *facts]), SID, Path("/w"), SecretMasks(("hunter2hunter2",)))
+    text = exported([FACTS[0], *facts], secrets=("hunter2hunter2",))
     assert key not in text and "hunter2" not in text and "the key is" in text
 
 
@@ -206,7 +207,7 @@ def test_the_sdk_lists_an_exported_session_and_reads_its_messages(
         sid = f"{SID}-{named}"
         path = claude_code_path(tmp_path / "config" / "projects", sid, project)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(claude_code_text(fold(facts), sid, project, SecretMasks()))
+        path.write_text(exported(facts, sid, project))
         (listed,) = (one for one in sdk.list_sessions(str(project)) if one.session_id == path.stem)
         assert listed.summary == ("the fix" if named else "fix it")
         assert (listed.first_prompt, listed.cwd) == ("fix it", str(project))
@@ -232,7 +233,7 @@ def test_recorded_sessions_are_equal_after_a_round_trip() -> None:
     for path in paths:
         made = import_session(path.read_bytes(), count)
         masked = mask_session(fold(made.facts), SID, SecretMasks())
-        if reread(made.facts).facts != list(masked.facts):
+        if reread(made.facts).facts != list(masked.folded.facts):
             differing.append(path.name)
     print(f"{len(paths)} recordings, {len(differing)} differ")
     assert paths and differing == []

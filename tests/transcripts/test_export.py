@@ -1,11 +1,13 @@
 import json
 import re
 import resource
+import tracemalloc
 from base64 import b64encode
 from collections.abc import Mapping
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from msgspec import Struct, structs
@@ -14,8 +16,9 @@ from msgspec.structs import replace
 from tests.tables import each_row
 from transcripts import Display
 from transcripts.codec import encode_fact
-from transcripts.export import export_text, fenced, write_private
-from transcripts.export.html_page import PROGRAM_LABEL, session_page
+from transcripts.export import EXPORTERS, fenced, write_private
+from transcripts.export.formats import ExportedSession
+from transcripts.export.html_page import PROGRAM_LABEL
 from transcripts.export.size_chart import WORDS_BY_LAYER, scale_step
 from transcripts.facts import (
     Clear,
@@ -44,6 +47,8 @@ from transcripts.messages import (
     Usage,
 )
 from transcripts.render_text import session_title, shortened
+
+from .exported import exported, page_of
 
 EVIL = (
     "</title></style></script>--><script>alert(1)</script><img src=https://x onerror=alert(1)>\" ' onload=a\n"
@@ -118,7 +123,7 @@ FOLDED = fold(session())
 
 @each_row("suffix", [".md", ".html", ".json", ".jsonl"])
 def test_no_export_shows_a_secret_or_what_was_rewound(suffix: str) -> None:
-    text = export_text(FOLDED, "s1", suffix)
+    text = exported(FOLDED, "s1", suffix)
     assert SECRET[-20:] not in text and "[Anthropic key masked]" in text
     assert "forget this" not in text
 
@@ -127,7 +132,7 @@ def test_no_export_shows_a_secret_or_what_was_rewound(suffix: str) -> None:
 def test_the_time_reported_is_that_of_the_beginning_also_after_a_change_of_the_model(suffix: str) -> None:
     facts = session()
     changed = Opened(facts[-1].seq + 1, 1_795_300_000.0, model="claude-opus-5-5", folder="/home/me/p")
-    about = export_text(fold([*facts, changed]), "s1", suffix)
+    about = exported(fold([*facts, changed]), "s1", suffix)
     assert re.search(r"claude-opus-5-5 in .*/home/me/p.*, 2026-11-21 09:30:00 UTC", about)
 
 
@@ -137,22 +142,22 @@ def test_where_the_disk_is_full_no_part_of_an_export_is_left(tmp_path: Path) -> 
     resource.setrlimit(resource.RLIMIT_FSIZE, (4, old[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            write_private(tmp_path / "x.md", "a text")
+            write_private(tmp_path / "x.md", ["a text"])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
-    write_private(tmp_path / "x.md", "a text")
+    write_private(tmp_path / "x.md", ["a text"])
     with pytest.raises(FileExistsError):
-        write_private(tmp_path / "x.md", "another")
+        write_private(tmp_path / "x.md", ["another"])
     assert (tmp_path / "x.md").read_text() == "a text"
 
 
 def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"\.md, \.html, \.json, \.jsonl"):
-        export_text(FOLDED, "s1", ".pdf")
+        exported(FOLDED, "s1", ".pdf")
 
 
 def test_markdown_holds_prompts_replies_calls_and_results() -> None:
-    text = export_text(FOLDED, "s1", ".md")
+    text = exported(FOLDED, "s1", ".md")
     assert text.startswith("# A <fine> name\n\nclaude-sonnet-5-5 in `/home/me/p`, 2026-11-21 09:30:00 UTC\n")
     for piece in (
         "## You\n\nFix",
@@ -175,7 +180,7 @@ def test_a_fence_is_longer_than_any_in_the_text_and_a_long_text_loses_its_middle
 
 def test_the_jsonl_export_can_be_resumed(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
-    path.write_text(export_text(FOLDED, "s1", ".jsonl"), "utf-8")
+    path.write_text(exported(FOLDED, "s1", ".jsonl"), "utf-8")
     loaded = read_transcript(path)
     assert [fact.seq for fact in loaded.facts] == [fact.seq for fact in FOLDED.facts]
     assert loaded.damaged == () and loaded.torn_size == 0
@@ -183,7 +188,7 @@ def test_the_jsonl_export_can_be_resumed(tmp_path: Path) -> None:
 
 
 def test_the_json_export_is_the_conversation_before_any_compaction() -> None:
-    value = json.loads(export_text(FOLDED, "s1", ".json"))
+    value = json.loads(exported(FOLDED, "s1", ".json"))
     assert value["session"] == "s1" and value["model"] == "claude-sonnet-5-5"
     text = json.dumps(value["messages"])
     assert "done 0" in text and "[cleared" not in text and "so far" not in text
@@ -195,12 +200,33 @@ def test_results_left_in_the_file_are_exported_too(tmp_path: Path) -> None:
     path.write_bytes(b"".join(encode_fact(fact, "s1") for fact in session()))
     loaded = read_transcript(path, defer=True)
     assert len(loaded.lazy_results) == 1
-    assert "done 0" not in export_text(fold(loaded.facts), "s1", ".md")
-    assert "done 0" in export_text(fold(loaded.facts), "s1", ".md", loaded.lazy_results)
+    assert "done 0" not in exported(fold(loaded.facts), "s1", ".md")
+    for suffix in EXPORTERS:
+        assert "done 0" in exported(fold(loaded.facts), "s1", suffix, loaded.lazy_results)
+
+
+@each_row("suffix", EXPORTERS)
+def test_an_export_has_one_result_in_memory_at_a_time(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / "s1.jsonl"
+    facts: list[Fact] = [Opened(1, 1.0)]
+    for seq in range(2, 62, 2):
+        use = ToolUseBlock(f"t{seq}", "bash", {"command": "make"})
+        facts.append(Reply(seq, 1.0, (use,), (10,)))
+        facts.append(Result(seq + 1, 1.0, seq, 0, (TextBlock("a line of output\n" * 5_000),), (20_000,)))
+    facts.append(Compacted(62, 1.0, "summary", "auto", (Fold(1, 61, (TextBlock("made"),), 1),)))
+    path.write_bytes(b"".join(encode_fact(fact, "s1") for fact in facts))
+    loaded = read_transcript(path, defer=True)
+    session = ExportedSession("s1", fold(loaded.facts), loaded.lazy_results)
+    write = resolve_name(EXPORTERS[suffix])
+    tracemalloc.start()
+    length = sum(map(len, write(session)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert length > 30 * 20_000 and peak < 1_500_000  # the results have 2,550,000 characters
 
 
 def test_the_page_needs_nothing_else_and_escapes_what_it_shows() -> None:
-    page = export_text(FOLDED, "s1", ".html")
+    page = exported(FOLDED, "s1", ".html")
     for outside in ("http://", "https://", "//cdn", "@import", "url("):
         assert outside not in page
     assert "default-src 'none'" in page and "width=device-width" in page
@@ -224,7 +250,7 @@ def all_evil(value: object) -> object:
 
 
 def test_no_text_of_a_session_becomes_markup_of_the_page() -> None:
-    page = session_page(fold([all_evil(fact) for fact in session()]), EVIL)  # type: ignore[misc]
+    page = page_of([all_evil(fact) for fact in session()], EVIL)  # type: ignore[misc]
     tags = list[tuple[str, dict[str, str | None]]]()
 
     class TagReader(HTMLParser):
@@ -245,7 +271,7 @@ def test_no_text_of_a_session_becomes_markup_of_the_page() -> None:
 
 
 def test_the_page_runs_no_script_but_its_own() -> None:
-    page = export_text(FOLDED, "s1", ".html")
+    page = exported(FOLDED, "s1", ".html")
     (script,) = re.findall(r"<script>(.*)</script>", page, re.DOTALL)
     digest = b64encode(sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}';" in page
@@ -257,30 +283,30 @@ def test_the_page_shows_emoji_and_scripts_unchanged_and_numbers_what_hides_text(
         *session()[:1],
         User(1, 0.0, (TextBlock(f"{everyday} \u200d\U000e0041⚠\ufe0f\ufe0e"),)),
     ]
-    page = export_text(fold(facts), "s1", ".html")
+    page = exported(fold(facts), "s1", ".html")
     shown = f"{everyday} ⟨U+200D⟩⟨U+E0041⟩⚠⟨U+FE0F⟩⟨U+FE0E⟩"
     assert f"<title>{shown}</title>" in page and page.count(shown) >= 2
 
 
 def test_the_page_shows_what_a_compaction_left_out_and_why() -> None:
-    page = export_text(FOLDED, "s1", ".html")
+    page = exported(FOLDED, "s1", ".html")
     assert f"Compaction c11: {WORDS_BY_LAYER['micro']}" in page
     assert "over 80 % of the window" in page and "<a href=#r4>r4</a>: content, 590 tokens" in page
     assert page.count("class=mark") == 1 and "<polyline" in page
-    undone = export_text(fold([*session(), Undone(99, 0.0, "c11")]), "s1", ".html")
+    undone = exported(fold([*session(), Undone(99, 0.0, "c11")]), "s1", ".html")
     assert "(auto), undone later" in undone and "1 compaction (1 undone)</p>" in undone
 
 
 def test_an_empty_session_can_be_exported() -> None:
     for suffix in (".md", ".html", ".json", ".jsonl"):
-        export_text(fold([]), "s1", suffix)
+        exported(fold([]), "s1", suffix)
 
 
 def page_saying(text: str) -> str:
     """The page of a session of another agent, without times and figures, in which the model wrote `text`."""
     user = User(1, 0.0, (TextBlock("Tell me"),))
     facts = [user, Reply(2, 0.0, (TextBlock(text),)), Reply(3, 0.0, (TextBlock("more"),))]
-    return export_text(fold(facts), "s1", ".html")
+    return exported(fold(facts), "s1", ".html")
 
 
 def test_markdown_of_the_model_is_rendered_and_its_html_stays_text() -> None:
@@ -325,23 +351,23 @@ def with_injected_context() -> list[Fact]:
 
 def test_injected_context_is_distinguished_from_what_the_user_wrote() -> None:
     folded = fold(with_injected_context())
-    page = export_text(folded, "s", ".html")
+    page = exported(folded, "s", ".html")
     you = page[page.index("<h2>You ") : page.index("<h2>Model ")]
     assert f"<details class=about><summary>{PROGRAM_LABEL}</summary><pre>&lt;surroundings&gt;" in you
     assert you.endswith("</details><p>change x.py</p></article><article class=reply id=r2>")
-    markdown = export_text(folded, "s", ".md")
+    markdown = exported(folded, "s", ".md")
     assert "> <surroundings>\n> Project folder: /home/me\n" in markdown
     assert "## You\n\nchange x.py\n" in markdown
 
 
 def test_the_words_of_a_hook_are_not_shown_as_the_users() -> None:
     folded = fold([User(1, 1.79e9, (TextBlock("<hook>\nhook day\n</hook>"), TextBlock("change x.py")))])
-    assert f"<summary>{PROGRAM_LABEL}</summary><pre>&lt;hook&gt;" in export_text(folded, "s", ".html")
-    assert "> <hook>\n> hook day\n> </hook>\n\n## You\n\nchange x.py\n" in export_text(folded, "s", ".md")
+    assert f"<summary>{PROGRAM_LABEL}</summary><pre>&lt;hook&gt;" in exported(folded, "s", ".html")
+    assert "> <hook>\n> hook day\n> </hook>\n\n## You\n\nchange x.py\n" in exported(folded, "s", ".md")
 
 
 def test_a_result_is_labelled_with_its_call_and_only_changed_lines_of_its_diff_are_coloured() -> None:
-    page = export_text(fold(with_injected_context()), "s", ".html")
+    page = exported(fold(with_injected_context()), "s", ".html")
     assert "<summary>result of edit x.py</summary>" in page
     coloured = [line.split(">", 1) for line in page.split("<span class=")[1:]]
     assert [(kind, line.split("\n")[0]) for kind, line in coloured] == [
@@ -359,7 +385,7 @@ def test_dropped_thinking_is_called_so_wherever_a_compaction_is_shown():
         Compacted(2, 2.0, "unthink", "reactive", (Unthink(0, 1),), report={}),
     ]
     for suffix in (".md", ".html"):
-        text = export_text(fold(facts), "s", suffix)
+        text = exported(fold(facts), "s", suffix)
         assert "thinking dropped" in text and ": unthink" not in text
 
 
@@ -381,14 +407,12 @@ def test_a_diff_has_the_colours_of_its_language_on_both_sides_and_its_marks() ->
         Reply(2, 1.0, (ToolUseBlock("t", "edit", {"file_path": "x.py"}),), (1,)),
         Result(3, 1.0, 2, 0, (TextBlock("done"),), human=Display(diff=diff)),
     ]
-    page = session_page(fold(facts), "s1")
+    page = page_of(facts)
     shown = page[page.index("<pre class=diff>") : page.index("</pre>", page.index("<pre class=diff>"))]
     assert shown.count("<b class=key>return</b>") == 2 and "<b class=def>f</b>" in shown
     assert "<mark>1</mark>" in shown and "<mark>22</mark>" in shown
     assert shown.count("<b class=rem># &lt;b&gt;</b>") == 2
-    plain = session_page(
-        fold([*facts[:2], replace(facts[2], human=Display(diff=diff.replace(".py", ".odd")))]), "s1"
-    )
+    plain = page_of([*facts[:2], replace(facts[2], human=Display(diff=diff.replace(".py", ".odd")))])
     assert "<b class=" not in plain and "<mark>22</mark>" in plain
 
 
@@ -403,7 +427,7 @@ def test_the_chart_has_a_scale_and_words_at_its_compactions() -> None:
     for seq, tokens in ((2, 9_000), (3, 31_000), (5, 13_000)):
         facts.append(Reply(seq, 1.0, (TextBlock("x"),), (1,), usage=Usage(tokens)))
     facts.insert(3, Compacted(4, 1.0, "micro", "auto", (), None, report))
-    page = session_page(fold(facts), "s1")
+    page = page_of(facts)
     assert all(f">{label}</text>" in page for label in ("0", "10k", "20k", "30k", "40k", "r2", "r5"))
     assert f">{WORDS_BY_LAYER['micro']}, 31k → 13k tokens</text>" in page
     assert f"{WORDS_BY_LAYER['micro']}, 31k → 13k tokens (auto)</summary>" in page
@@ -415,7 +439,7 @@ def test_the_chart_shows_each_compaction_with_the_sizes_before_and_after_it() ->
         facts.append(Reply(seq, 1.0, (TextBlock("x"),), (1,), usage=Usage(tokens)))
     facts.insert(3, Compacted(4, 1.0, "micro", "auto", (), None, {"before": 31_000, "after": 12_000}))
     facts.append(Compacted(6, 1.0, "micro", "manual", (), None, {"before": 14_000, "after": 12_000}))
-    page = session_page(fold(facts), "s1")
+    page = page_of(facts)
     assert "at each reply and compaction, at most 31,000 tokens" in page
     assert page.count("<line class=mark") == 2 and ">r6</text>" in page
     curve = re.findall(r"<polyline class=size points='(.*?)'", page)[0].split()
@@ -429,7 +453,7 @@ def test_compactions_close_to_each_other_have_their_words_in_rows_of_their_own()
         told = Compacted(seq, 1.0, "micro", "auto", (), None, report)
         reply = Reply(seq, 1.0, (TextBlock("x"),), (1,), usage=Usage(9_000))
         facts.append(told if seq in (20, 22, 24) else reply)
-    page = session_page(fold(facts), "s1")
+    page = page_of(facts)
     words = re.findall(r"<text class=words x=([\d.]+) y=(\d+)", page)
     assert len(words) == 3 and len({y for _, y in words}) == 3
     assert page.rindex("<line class=mark") < page.index("<text class=words")

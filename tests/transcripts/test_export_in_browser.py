@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.sampling import sampled
-from transcripts.export import export_text
 
+from .exported import exported
 from .test_export import FOLDED
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 
 def browse(folder: Path, *more: str, query: str = "") -> str:
     page = folder / "page.html"
-    page.write_text(export_text(FOLDED, "s1", ".html"), "utf-8")
+    page.write_text(exported(FOLDED, "s1", ".html"), "utf-8")
     profile = f"--user-data-dir={folder / 'profile'}"
     command = [str(CHROMIUM), *FLAGS, profile, *more, f"{page.as_uri()}{query}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

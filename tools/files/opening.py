@@ -100,21 +100,21 @@ def make_folders(base: int, parts: Iterable[str]) -> int:
     return here
 
 
-def write_new(folder: int, name: str, data: bytes, mode: int = 0o644) -> None:
+def write_new(folder: int, name: str, pieces: Iterable[bytes], mode: int = 0o644) -> None:
     """Write a new file into an open directory, all of it or none. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, mode, dir_fd=folder), "wb") as file:
         try:
-            file.write(data)
+            file.writelines(pieces)
             file.flush()
-        except OSError:
+        except BaseException:
             os.unlink(name, dir_fd=folder)
             raise
 
 
 def replace_in(folder: int, name: str, data: bytes, temporary: str, mode: int = 0o644) -> None:
     """Write a file of an open directory under a temporary name, and rename it. Raises OSError."""
-    write_new(folder, temporary, data, mode)
+    write_new(folder, temporary, (data,), mode)
     os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 

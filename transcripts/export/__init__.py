@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
-        "claude_code": "claude_code_path claude_code_text",
+        "claude_code": "claude_code_lines claude_code_path",
         "code_languages": "is_quickly_coloured",
-        "conversation": "conversation_text load_conversation",
-        "formats": "EXPORTERS export_text write_private",
+        "conversation": "conversation_pieces conversation_text load_conversation",
+        "formats": "EXPORTERS encoded export_pieces mask_session write_private",
         "markdown": "fenced",
         "unified_diff": "DiffRow read_diff",
     },

@@ -9,8 +9,9 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
@@ -18,22 +19,19 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from msgspec import Struct
 
 from ..facts import Fact, Reply, Result, User
-from ..folding import Folded
 from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, Usage, is_added
-from ..secrets.masking import SecretMasks
-from .formats import mask_session
+from .formats import ExportedSession
 
 _MAX_FOLDER_CHARS = 200  # longer names end in a hash that only Claude Code can make
 
 
-def claude_code_text(folded: Folded, sid: str, folder: Path, masks: SecretMasks) -> str:
-    """Return the lines of a session of the project `folder`, with secrets masked."""
-    session = str(session_uuid(sid))
-    masked = mask_session(folded, sid, masks)
-    lines = [*_Lines(session, str(folder)).of(masked)]
-    if masked.name:
-        lines.append({"type": "custom-title", "customTitle": masked.name, "sessionId": session})
-    return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+def claude_code_lines(session: ExportedSession, folder: Path) -> Iterator[str]:
+    """Yield the lines of a session of the project `folder`."""
+    uuid = str(session_uuid(session.sid))
+    lines = _Lines(uuid, str(folder)).of(session.facts)
+    if name := session.folded.name:
+        lines = chain(lines, [{"type": "custom-title", "customTitle": name, "sessionId": uuid}])
+    return (json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 
 
 def claude_code_path(projects: Path, sid: str, folder: Path) -> Path:
@@ -63,9 +61,9 @@ class _Lines(Struct):
     parent: str | None = None
     number: int = 0
 
-    def of(self, folded: Folded) -> Iterator[dict[str, Any]]:
+    def of(self, facts: Iterable[Fact]) -> Iterator[dict[str, Any]]:
         calls: dict[tuple[int, int], str] = {}  # reply and index of the block -> id
-        for fact in folded.facts:
+        for fact in facts:
             match fact:
                 case User():
                     yield from self._prompt(fact)

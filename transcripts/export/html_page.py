@@ -31,6 +31,7 @@ from ..messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added
 from ..render_text import block_text, content_text, session_title, shortened, utc_time
 from ..wording import pluralize
 from .code_languages import is_quickly_coloured
+from .formats import ExportedSession
 from .markdown import began_at
 from .size_chart import compaction_words, size_chart
 from .unified_diff import DiffRow, read_diff
@@ -50,19 +51,24 @@ _BASE64 = lazy_pattern("[A-Za-z0-9+/=]+")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
-def session_page(folded: Folded, sid: str) -> str:
-    """Return the whole page as HTML."""
+def session_page(session: ExportedSession) -> Iterator[str]:
+    """Yield the whole page as HTML."""
     page, style, script = (
         Path(__file__).with_name(f"page.{suffix}").read_text("utf-8") for suffix in ("html", "css", "js")
     )
-    return Template(page).substitute(
-        title=_html(session_title(folded.facts, sid)),
-        about=_about(folded),
-        main="".join((size_chart(folded), *_articles(folded))),
-        style=style,
-        script=script,
-        digest=_digest(f"\n{script}"),
-    )
+    folded = session.folded
+    values = {
+        "title": _html(session_title(folded.facts, session.sid)),
+        "about": _about(folded),
+        "style": style,
+        "script": script,
+        "digest": _digest(f"\n{script}"),
+    }
+    head, _, tail = page.partition("$main")
+    yield Template(head).substitute(values)
+    yield size_chart(folded)
+    yield from _articles(session)
+    yield Template(tail).substitute(values)
 
 
 def _digest(script: str) -> str:
@@ -94,9 +100,10 @@ def _about(folded: Folded) -> str:
     return f"<p class=about>{place}, {utc_time(began_at(folded))}, {counts}</p>"
 
 
-def _articles(folded: Folded) -> Iterator[str]:
+def _articles(session: ExportedSession) -> Iterator[str]:
+    folded = session.folded
     replies: dict[int, Reply] = {}
-    for fact in folded.facts:
+    for fact in session.facts:
         match fact:
             case User():
                 speaker = "You" if fact.source == "user" else PROGRAM_LABEL

@@ -6,17 +6,19 @@ from ..facts import Compacted, Fact, Opened, Reply, Result, User
 from ..folding import Folded
 from ..messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added, without_added
 from ..render_text import block_text, content_text, session_title, shortened, utc_time
+from .formats import ExportedSession
 from .size_chart import compaction_words
 
 
-def session_markdown(folded: Folded, sid: str) -> str:
-    """Return the conversation as Markdown: prompts with headings, calls and results in fences."""
-    pieces = [f"# {session_title(folded.facts, sid)}"]
+def session_markdown(session: ExportedSession) -> Iterator[str]:
+    """Yield the conversation as Markdown: prompts with headings, calls and results in fences."""
+    folded = session.folded
+    yield f"# {session_title(folded.facts, session.sid)}"
     if (opened := folded.opened) is not None:
-        pieces.append(f"{opened.model} in `{opened.folder}`, {utc_time(began_at(folded))}")
-    for fact in folded.facts:
-        pieces.extend(_fact_markdown(fact, folded))
-    return "\n\n".join(piece for piece in pieces if piece) + "\n"
+        yield f"\n\n{opened.model} in `{opened.folder}`, {utc_time(began_at(folded))}"
+    for fact in session.facts:
+        yield from (f"\n\n{piece}" for piece in _fact_markdown(fact, folded) if piece)
+    yield "\n"
 
 
 def began_at(folded: Folded) -> float:

@@ -143,5 +143,5 @@ def _context_sizes(folded: Folded) -> tuple[list[tuple[int, int]], str]:
     for fact in folded.facts:
         if isinstance(fact, Reply):
             sizes.append((fact.seq, characters // 4))
-        characters += len(fact_text(fact))
+        characters += len(fact_text(fact)) or 4 * sum(getattr(fact, "tokens", ()))
     return sizes, " (estimated: four characters per token)"

@@ -146,13 +146,13 @@ def test_an_export_goes_to_the_directory_that_was_there_when_the_user_asked(
     (project / "out").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
 
-    def exchanged(*values: object) -> str:
+    def exchanged(*values: object) -> list[str]:
         (project / "out").rename(project / "moved")
         (project / "out").symlink_to(tmp_path / "elsewhere")
-        return "text"
+        return ["text"]
 
     async def work(run: ControllerRun) -> None:
-        monkeypatch.setattr("agent.commands.sessions.export_text", exchanged)
+        monkeypatch.setattr("agent.commands.sessions.export_pieces", exchanged)
         await run.do("/export out/page.md")
         assert (project / "moved/page.md").read_text() == "text"
         assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -194,7 +194,7 @@ class GitBackup(Struct):
                 if replaces:
                     replace_in(place, name, data, temporary=f"{name}.{os.urandom(4).hex()}.lock")
                 else:
-                    write_new(place, name, data)
+                    write_new(place, name, (data,))
         except OSError:
             return False
         return True

@@ -189,7 +189,7 @@ def _put_settings_aside(top: int, path: str) -> str:
     with suppress(OSError), closing(safe_open(above, FOLDER_FLAGS, base=top)) as here:
         aside = rename_aside(here, name, "put-aside")
         if left is not None:
-            write_new(here, name, left)
+            write_new(here, name, (left,))
         return f"{above}/{aside}"
     return ""
 
