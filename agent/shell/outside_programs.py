@@ -92,17 +92,21 @@ _REMOTE_PATH = lazy_pattern(r"(?:[\w.-]+@)?[\w.-]+:.*|rsync://.*")
 
 def outside_need(line: str, seen: Standpoint) -> str:
     """Return the reason why a command of a line cannot work in the sandbox; "" if none is known."""
+    missing: int | None = None  # the level of a launcher that does not exist and so runs nothing
     for scene in scenes(read_line(line).invocations, seen.places):
         command = scene.command
         here = scene.here or seen.places.cwd
-        if not command.sure or not command.words:
+        if not command.sure or not command.words or (missing is not None and command.level > missing):
             continue
+        missing = None
         try:
             needed = _need(command, here, seen)
         except NotProved:
             continue  # settings of git that cannot be read do not show that it needs anything
         if needed and _runs_installed(command, here, seen):
             return needed
+        if needed:
+            missing = command.level
     return ""
 
 

@@ -81,6 +81,12 @@ def found(run: SandboxedRun, output: str) -> BlockedAccess | None:
         ("OSError: [Errno 30] Read-only file system: '{home}/x'", "write", "home/x", "make"),
         ("Error: EROFS: read-only file system, open '{home}/x'", "write", "home/x", "make"),
         (
+            "Error: EROFS: read-only file system, symlink '../home/lib/y' -> '{home}/x'",
+            "write",
+            "home/x",
+            "make",
+        ),
+        (
             "npm ERR! code EROFS\nnpm ERR! syscall mkdir\nnpm ERR! path {home}/lib",
             "write",
             "home/lib",

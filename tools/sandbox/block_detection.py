@@ -281,7 +281,9 @@ def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
     after = _PLACE_ON_THE_WEB.sub("", line[match.end() :])
     chunk = before.removesuffix(":").rpartition(": ")[2].strip() if before.endswith(":") else ""
     named = [] if re.search(r"['\"`\u2018]", chunk) else chunk.split()[-1:]
-    named += [*_quoted(after), *reversed(_quoted(before))]
+    behind = _quoted(after)
+    # Of `rename 'a' -> 'b'` or `symlink 'a' -> 'b'`, the second is written, and the first may be any text.
+    named += [*(reversed(behind) if " -> " in after else behind), *reversed(_quoted(before))]
     named += [*_BARE.findall(after), *reversed(_BARE.findall(before))]
     yield from named
     if not any("/" in name for name in named):

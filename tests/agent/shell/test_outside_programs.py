@@ -490,6 +490,15 @@ def test_root_is_asked_before_packages_of_the_system_change(project: Project) ->
     assert project.judge("apt-get --version").sandboxed
 
 
+def test_nothing_is_asked_about_what_a_missing_sudo_would_run(project: Project) -> None:
+    """Containers often have none, and approving the question would not help."""
+    programs = project.folder.parent / "bin"
+    (programs / "sudo").unlink()
+    project.environ["PATH"] = str(programs)
+    assert project.judge("sudo -E systemctl start postgresql").sandboxed
+    assert "docker needs" in project.judge("sudo docker ps; docker run x").why
+
+
 def test_a_program_of_the_project_is_not_taken_for_one_of_the_same_name(project: Project) -> None:
     (project.folder / "ssh").write_text("#!/bin/sh\n")
     (project.folder / "ssh").chmod(0o755)
