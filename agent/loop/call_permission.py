@@ -87,7 +87,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     if context.sandbox is not None and any(each.kind == "run" or each.missing for each in call.access):
         await _settle(context.sandbox, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
-    if verdict.sandboxed and verdict.answer == "allow":
+    if verdict.sandboxed and not verdict.binding:
         verdict = await _as_covered(context, emit, call, verdict)
     if hooked.decision is not None:
         verdict = _with_decision(verdict, hooked.decision, context.permissions.rules.mode)
@@ -115,7 +115,7 @@ async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdic
     rules = context.permissions.rules
     if (
         context.checkpoints is None
-        or rules.asks_sandboxed
+        or not (verdict.answer == "allow" or (verdict.answer == "ask" and rules.asks_sandboxed))
         or rules.mode != "manual"
         or rules.sandbox_read_only
     ):
@@ -124,8 +124,11 @@ async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdic
     if asked.answer == "allow":
         return verdict
     found = await find_uncovered(context, emit, call.access)
+    if not found.why:
+        return verdict
+    why = found.why if verdict.answer == "allow" else f"{verdict.why}; {found.why}"
     # One question for both: the sandbox would block the command when it has done a part.
-    return replace(asked, why=found.why, sandboxed=not found.held) if found.why else verdict
+    return replace(asked, why=why, sandboxed=not found.held)
 
 
 def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"], mode: Mode) -> Verdict:

@@ -11,6 +11,7 @@ from random import Random
 from typing import Literal, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from agent.checkpoints import differences, plan_rewind, restore_rewind
 from agent.checkpoints.snapshot import SnapshotLimits
@@ -500,6 +501,21 @@ def test_pruning_objects_that_nothing_names_is_asked_about(tmp_path: Path, templ
     shell.run(["git gc -q --prune=now"], Deny(""))
     (question,) = shell.world.approver.questions
     assert question.why == "/rewind could not restore unreachable objects of the repository"
+
+
+def test_who_is_asked_about_every_command_is_told_of_losses(tmp_path: Path, template: Template) -> None:
+    shell = copied(template, tmp_path.resolve() / "project")
+
+    def ask_about_every_command() -> None:
+        permissions = shell.world.context.permissions
+        permissions.rules = replace(permissions.rules, asks_sandboxed=True)
+
+    shell.before_each = ask_about_every_command
+    subprocess.run("git stash drop -q", shell=True, cwd=shell.folder, env=ENVIRON, check=True)
+    shell.run(["git gc -q --prune=now", "rm -r docs"], Deny(""), Deny(""))
+    gc, removal = shell.world.approver.questions
+    assert gc.why.endswith("read-only; /rewind could not restore unreachable objects of the repository")
+    assert "/rewind" not in removal.why
 
 
 def test_a_hook_that_the_sandbox_protects_is_asked_about_once(tmp_path: Path, template: Template) -> None:
