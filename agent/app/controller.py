@@ -115,7 +115,7 @@ class Controller:
         self._ready: asyncio.Task[None] | None = None
         self._start_hooks: asyncio.Task[None] | None = None  # finished before the first prompt is sent
         self._tracking: asyncio.Task[None] | None = None  # made before the first prompt needs it
-        self._preparing: asyncio.Task[None] | None = None  # for commands, while the model answers
+        self._preparing: asyncio.Task[None] | None = None  # for commands, while the user types
         self._sandboxing: asyncio.Task[None] | None = None  # while the user types
         self._status = SessionStatus(self.services)
 
@@ -175,7 +175,7 @@ class Controller:
         await self._begin(session, context, source)
 
     async def _begin(self, session: Session, context: TurnContext, source: str) -> None:
-        """Begin using a session: describe the sandbox for its commands, and run its start hooks.
+        """Begin using a session: describe the sandbox for its commands, prepare for them, and run its hooks.
 
         Raises ConfigError if the settings require a sandbox and there is none.
         """
@@ -183,6 +183,7 @@ class Controller:
         self.context = context
         await describe_sandbox(session, context)
         self._start_hooks = asyncio.ensure_future(ask_start_hooks(context, source))
+        self._preparing = asyncio.ensure_future(prepare_for_commands(context))
         if session.folded.compactions and not self.setup.options.headless:
             self._tracking = asyncio.ensure_future(track_blocks(session))  # while the user types
 
@@ -205,7 +206,6 @@ class Controller:
             return user
         if (waiting := self.services.waiting) is not None:
             context.between_requests = partial(self._take_waiting, waiting)
-        self._preparing = self._preparing or asyncio.ensure_future(prepare_for_commands(context))
         try:
             form = self.services.structured
             if context.hooks is not None or form is not None:
@@ -339,7 +339,6 @@ class Controller:
         for task in filter(None, (self._start_hooks, self._tracking, self._preparing, self._sandboxing)):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        self._preparing = None
         if self.session is not None and self.context is not None:
             await end_session(self.session, self.context, reason)
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
@@ -64,10 +64,18 @@ UNCOPIED_FILES = (
 KEPT_LINKS = "/rewind can restore what was deleted: {}. The disk space is not free yet. To free it, delete {}"
 
 
+class TimedScan(NamedTuple):
+    """The files found by a scan, and when it ended, by the scanner's clock."""
+
+    found: ProjectSnapshot
+    ended: float
+
+
 class SharedRecording(Struct):
     """The state shared by sessions that work in one project at the same time: a session and its agents.
 
     before      the files when the recording of commands last began or continued, with the seq
+    first       a scan that was made before the first command
     crashed     `before` belongs to a command that an earlier run did not see end
     background  the commands that continued in the background when the last recording ended
     unsure      only they have run since `before`: what has changed since may also be the work of others
@@ -93,6 +101,7 @@ class SharedRecording(Struct):
     scanner: ProjectScanner
     keeper: RefKeeper
     before: tuple[int, ProjectSnapshot] | None = None
+    first: TimedScan | None = None
     crashed: bool = False
     background: list[BackgroundJob] = field(default_factory=list)
     unsure: bool = False
@@ -145,6 +154,13 @@ class SharedRecording(Struct):
         self.complete = snapshot.complete
         return snapshot
 
+    def scan_since(self, moment: float) -> ProjectSnapshot:
+        """Scan the project, unless the first scan ended after this moment and no tool has edited a file."""
+        first, self.first = self.first, None
+        if first is None or first.ended < moment or self.edited or self.announced:
+            return self.scan()
+        return first.found
+
     def own_files(self, folder: str) -> list[str]:
         """Return what in a directory of dependencies no package manager has made, below the project."""
         return [f"{folder}/{name}" for name in own_files(self.scanner.root / folder)]
@@ -160,7 +176,7 @@ class SharedRecording(Struct):
         """
         with self.scanning:
             if self.unread is None:
-                self.scan()
+                self.first = TimedScan(self.scan(), self.scanner.clock())
             if not self.complete:
                 return "nothing"
             return "changes" if self.unkept or self.scanner.store.full else "all"
@@ -341,13 +357,14 @@ class Checkpoints(Struct):
     def begin(self) -> None:
         """Scan the project, since a command is about to run that may change anything."""
         shared = self.recording
+        called = self.clock()
         with shared.scanning:
             if not shared.unsure:
                 self._finish_command()
             if shared.incomplete_scans >= MAX_INCOMPLETE_SCANS or not self.root.is_dir():
                 return
             shared.others = shared.others or OtherLogs(self.log)
-            snapshot = self._record_commands() or self.recording.scan()
+            snapshot = self._record_commands() or shared.scan_since(called)
             shared.incomplete_scans = 0 if snapshot.complete else shared.incomplete_scans + 1
             self._commanding = True
             shared.running += 1

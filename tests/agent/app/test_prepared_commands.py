@@ -1,4 +1,4 @@
-"""A large repository is looked at while the model answers, and its first command waits for less."""
+"""A large repository is looked at when a session begins, and its first command waits for less."""
 
 import asyncio
 import subprocess
@@ -31,7 +31,7 @@ def repository(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(("smallest", "is_prepared"), [(0, True), (1_000_000, False)])
-def test_a_large_repository_is_looked_at_beside_the_first_request(
+def test_a_large_repository_is_looked_at_before_the_first_prompt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smallest: int, is_prepared: bool
 ) -> None:
     monkeypatch.setattr("tools.search.git_index._MIN_INDEX_BYTES", smallest)
@@ -39,15 +39,13 @@ def test_a_large_repository_is_looked_at_beside_the_first_request(
     async def work(run: ControllerRun) -> None:
         _, context = run.controller.in_use
         checkpoints = present(context.checkpoints)
-        assert checkpoints.recording.unread is None
-        await run.do("hello")
         preparing = present(run.controller._preparing)
         await preparing
         assert (checkpoints.recording.unread is not None) is is_prepared
         is_kept = context.permissions.rules.sandboxed and is_prepared
         guard = command_runner(context.tool_context).guard
         assert any(backup.objects.has_links for backup in guard._backups.values()) is is_kept
-        await run.do("hello again")
+        await run.do("hello")
         assert run.controller._preparing is preparing, "it is done once"
 
     run_controller(

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.project_scanner import ProjectScanner
 from agent.checkpoints.recorder import MAX_INCOMPLETE_SCANS, Checkpoints
 from agent.checkpoints.snapshot import PathState, SnapshotLimits
+from tests.narrowing import present
+from tests.tables import each_row
 
 from .project import Seq, run, tree, write
 
@@ -138,8 +141,8 @@ def test_a_project_that_is_too_large_is_scanned_a_few_times_only(root: Path, seq
     for _ in range(8):
         run(checkpoints, lambda: None)
         readings.append(next(ticks))
-    scanned = [later - earlier > 1 for earlier, later in pairwise([-1, *readings])]
-    assert scanned == [True] * MAX_INCOMPLETE_SCANS + [False] * 5, "the clock was not read any more"
+    scanned = [later - earlier > 2 for earlier, later in pairwise([-1, *readings])]
+    assert scanned == [True] * MAX_INCOMPLETE_SCANS + [False] * 5, "the clock is only read once"
 
 
 def test_contents_that_were_not_stored_in_time_are_stored_by_later_scans(root: Path, seq: Seq) -> None:
@@ -505,3 +508,22 @@ def test_gaps_are_counted_in_words(checkpoints: Checkpoints) -> None:
     )
     checkpoints.log.changes += [FileChange(1, "b", lost)]
     assert "2 changed files were too large" in "\n".join(checkpoints.uncovered())
+
+
+@each_row(
+    "moment, edited, is_enough",
+    [
+        (0.0, set(), True),  # it ended while the command waited for it
+        (math.inf, set(), False),
+        (0.0, {"kept.txt"}, False),  # it may have looked at that file before a tool edited it
+    ],
+)
+def test_a_command_that_waited_for_the_first_scan_needs_no_other(
+    tmp_path: Path, moment: float, edited: set[str], is_enough: bool
+) -> None:
+    recording = Checkpoints(tmp_path, "20260101-000000", seq=lambda: 1).recording
+    recording.coverage()
+    first = present(recording.first).found
+    recording.edited |= edited
+    assert (recording.scan_since(moment) is first) is is_enough
+    assert recording.scan_since(moment) is not first, "of the first command only"
