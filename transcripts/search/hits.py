@@ -41,7 +41,7 @@ class Hit(Struct, frozen=True):
     offset   of the match in the original, in characters, if that has several pages; otherwise 0
     rewound  a rewind removed the fact from the conversation
     title    the name of another session, or the beginning of its first prompt
-    weak     the fact contains little of the query
+    weak     the fact and all that are ranked below it contain little of the query
     """
 
     id: str
@@ -122,7 +122,12 @@ class ProjectSearch(Struct, frozen=True):
         Ids in the session `here` have no prefix, and its name is not repeated.
         """
         result = search_records(self.home, words, sids, limit, wait_s=self.index_wait_s)
-        hits = [_hit(one, here, self.project, self.mask) for one in result.found]
+        # One with few of the words can be the best, for those around it: only the last are called weak.
+        strong = max((at for at, one in enumerate(result.found) if one.share >= WEAK_SHARE), default=-1)
+        hits = [
+            replace(_hit(one, here, self.project, self.mask), weak=at > strong)
+            for at, one in enumerate(result.found)
+        ]
         records = ProjectRecords(self.home)
         titles = {sid: self.mask(records.title_of(sid)) for sid in {hit.session for hit in hits} - {here}}
         titled = (replace(hit, title=titles.get(hit.session, "")) for hit in hits)
@@ -145,7 +150,6 @@ def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hi
         match=match,
         offset=one.start if len(one.text) > 30_000 else 0,  # longer texts are recalled in pages
         rewound=one.rewound,
-        weak=one.share < WEAK_SHARE,
     )
 
 
