@@ -220,6 +220,30 @@ def test_a_very_common_word_is_found_if_it_is_the_only_one(
     assert found(project, "walrus number77", "c")[0] == "c77"
 
 
+def test_common_words_count_too(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "MAX_SCORED", 20)
+    monkeypatch.setattr(ranking, "MAX_RANKED", 60)
+    said = [
+        "A crane and a walrus, as told by the man who counts the boats of this old port.",
+        *["The harbour sleeps."] * 50,
+        "The harbour has a walrus, as told by the man who counts the boats of this old port.",
+        *["The walrus sleeps.", "The crane sleeps."] * 100,
+    ]
+    write(project, "c", *(User(seq, NOON, (TextBlock(text),)) for seq, text in enumerate(said, 1)))
+    assert found(project, "harbour walrus", "c", limit=1) == ["c52"]
+    assert found(project, "crane walrus", "c", limit=1) == ["c1"], "both are common"
+
+
+def test_no_hit_above_a_good_one_is_called_weak(project: Path) -> None:
+    asked = "What does the harbour of the island cost in spring?"
+    write(project, "c", User(1, NOON, (TextBlock(asked),)), Reply(2, NOON, (TextBlock("Twenty crowns."),)))
+    other = "The island and the spring cost nothing, say the birds that live there all year."
+    write(project, "d", User(1, NOON, (TextBlock(other),)), User(2, NOON, (TextBlock("In spring."),)))
+    hits = ProjectSearch(project, project).find("harbour island cost spring crowns", ["c", "d"], 5).hits
+    marked = [("c/r2", False), ("c/r1", False), ("d/r1", False), ("d/r2", True)]
+    assert [(hit.id, hit.weak) for hit in hits] == marked
+
+
 def test_a_search_keeps_to_its_sessions(project: Path) -> None:
     assert found(project, "bikeshed", "a")[0] == "a5"
     assert {one[0] for one in found(project, "bikeshed green", "b")} == {"b"}

@@ -15,7 +15,7 @@ from functools import cache
 from heapq import nlargest
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     import sqlite3
 
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
-MAX_RANKED = 1_500  # approximate number of facts that FTS5 ranks; each takes a microsecond
-MAX_SCORED = 4_000  # facts with a term: FTS5 reads all of them to weigh it and to rank others
+MAX_RANKED = 1_500  # facts that FTS5 ranks; each takes more than a microsecond
+MAX_SCORED = 4_000  # facts with a term, all of which FTS5 reads to weigh it
+MAX_COMMON = 3  # terms of more facts
 NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
 SESSION_WEIGHT = 0.4  # of each of the best four facts of the session; less if one fact answers the query
 SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
@@ -111,21 +112,6 @@ def search_records(
         return SearchResult(note=f"transcripts cannot be searched: {error}")
 
 
-class _Place(NamedTuple):
-    """A fact in the index: the offsets of its line and of the last opening of its session before it."""
-
-    id: int
-    seq: int
-    at: int
-    opened: int
-    rewound: int
-    score: float
-
-    @property
-    def file(self) -> int:
-        return self.id >> FILE_BITS
-
-
 class _Search:
     """A search of an open index."""
 
@@ -149,18 +135,19 @@ class _Search:
         name = query.strip().strip("`'\"")
         name = name if len(name) >= 3 and len(name.split()) == 1 else ""
         whole = sum(weights[term] for term in counts if counts[term])
-        places = self._weighed(self._ranked(counts, max(3 * limit, 100), bool(name)), whole)
-        best = dict[tuple[int, float, str], tuple[Found, _Place]]()
-        for place in places:
+        ranked = self._ranked(counts, weights, limit=max(3 * limit, 100), is_name=bool(name))
+        scores = self._weighed(ranked, whole)
+        best = dict[tuple[int, float, str], tuple[Found, int]]()
+        for id in sorted(scores, key=lambda id: -scores[id]):
             if len(best) >= max(limit, 60 if name else 12):  # facts read from the transcripts
                 break
-            if (one := self._found(place, places[0].score, matcher, name)) is None:
+            if (one := self._found(id, scores[id] / max(scores.values()), matcher, name)) is None:
                 continue
             # If a session and its copies share a fact, keep that of the first session.
             key = (one.fact.seq, one.fact.ts, one.text)
             if key not in best or self._order[one.sid] < self._order[best[key][0].sid]:
-                best[key] = one, place
-        merit = nlargest(limit, best.values(), key=lambda each: (each[0].score, each[0].fact.ts, each[1].seq))
+                best[key] = one, id
+        merit = nlargest(limit, best.values(), key=lambda each: (each[0].score, each[0].fact.ts, each[1]))
         size = f"{max(0.1, unread / 1e6):,.1f} MB"
         note = f"{size} of transcripts are not indexed yet: search again later" if unread else ""
         return SearchResult(tuple(self._with_origin(*each) for each in merit), note)
@@ -186,41 +173,52 @@ class _Search:
             return int(count)
         return int(count * len(self._ids) // (last - self._ids.start + 1))
 
-    def _ranked(self, counts: Mapping[QueryTerm, int], limit: int, is_name: bool) -> list[_Place]:
-        """Return the best facts by bm25; for a name those with all of its parts, if there are any.
+    def _ranked(
+        self, counts: Mapping[QueryTerm, int], weights: Mapping[QueryTerm, float], limit: int, is_name: bool
+    ) -> dict[int, float]:
+        """Return the ids of the best facts with their scores by bm25.
 
-        Facts with only the most frequent terms are omitted if enough have others. Terms of more than
-        MAX_SCORED facts do not count unless there is no other.
+        Only facts with one of the rarest terms are ranked; if all terms are common, those with the two
+        rarest, and for a name those with all of its parts, if there are any. A term of more than MAX_SCORED
+        facts counts as in a text of average length.
         """
         ordered = sorted((term for term, count in counts.items() if count), key=lambda term: counts[term])
         if not ordered:
-            return []
+            return {}
         sums = accumulate(counts[term] for term in ordered)
         telling = [term for term, sum in zip(ordered, sums, strict=True) if sum <= MAX_RANKED] or ordered[:1]
         scored = [term for term in ordered if counts[term] < MAX_SCORED] or ordered[:1]
+        any_telling = _expression(telling)
+        choices = [any_telling]
+        if is_name or counts[ordered[0]] > MAX_RANKED:
+            # Two common words say more than one.
+            choices.insert(0, " AND ".join(_expression([term]) for term in ordered[: None if is_name else 2]))
         query = """
-            SELECT id, seq, at, opened, rewound, score FROM (
-                SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH ? AND +rowid IN (
-                    SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?
-                ) ORDER BY score DESC LIMIT ?
-            ) AS best JOIN facts ON id = best.rowid ORDER BY score DESC
+            SELECT rowid, -bm25(words) FROM words WHERE words MATCH ? AND +rowid IN (
+                SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?
+                ORDER BY rowid DESC LIMIT ?
+            )
         """
         # Who wrote a fact is no reason to find it, only to rank it higher.
         matched = _expression([*scored, QueryTerm(USER_TERM)])
-        any_telling = _expression(telling)
-        every = " AND ".join(_expression([term]) for term in ordered)
-        for chosen in (every, any_telling) if is_name else (any_telling,):
-            rows = self._db.execute(query, (matched, chosen, self._ids.start, self._ids.stop, limit))
-            if places := [place for place in map(_Place._make, rows) if place.file in self._files]:
-                return places
-        return []
+        ids = (self._ids.start, self._ids.stop)
+        scores = dict[int, float]()
+        for chosen in choices:
+            rows = self._db.execute(query, (matched, chosen, *ids, MAX_RANKED))
+            if scores := {id: score for id, score in rows if id >> FILE_BITS in self._files}:
+                break
+        query = "SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?"
+        for term in () if is_name else ordered[len(scored) :][:MAX_COMMON]:
+            for (id,) in self._db.execute(query, (f"({chosen}) AND {_expression([term])}", *ids)):
+                if id in scores:
+                    scores[id] += weights[term]
+        return dict(nlargest(limit, scores.items(), key=lambda each: each[1]))
 
-    def _weighed(self, places: Sequence[_Place], whole: float) -> list[_Place]:
-        """Rank facts by their words, those of their neighbours and those of their session, the best first.
+    def _weighed(self, ranked: Mapping[int, float], whole: float) -> dict[int, float]:
+        """Return the scores of facts by their words, those of their neighbours and those of their session.
 
         The more facts a session has, the more of them match by chance. `whole` is the weight of all terms.
         """
-        ranked = {place.id: place.score for place in places}
         scores = dict[int, float]()
         sessions = defaultdict[int, list[float]](list)
         for id, score in ranked.items():
@@ -233,41 +231,39 @@ class _Search:
             file: share * sum(nlargest(4, each)) / self._files[file][1] ** 0.25
             for file, each in sessions.items()
         }
-        weighed = (place._replace(score=scores[place.id] + extra[place.file]) for place in places)
-        return sorted(weighed, key=lambda place: -place.score)
+        return {id: score + extra[id >> FILE_BITS] for id, score in scores.items()}
 
-    def _found(self, place: _Place, best: float, matcher: Matcher, name: str) -> Found | None:
+    def _found(self, id: int, score: float, matcher: Matcher, name: str) -> Found | None:
         """Return a fact as read from its transcript, scored by its text too; None if it is gone."""
-        sid, _ = self._files[place.file]
-        fact = self._read(sid, place.at)
-        if fact is None or fact.seq != place.seq:
+        sid, _ = self._files[id >> FILE_BITS]
+        query = "SELECT seq, at, rewound FROM facts WHERE id = ?"
+        seq, at, rewound = self._db.execute(query, (id,)).fetchone()
+        fact = self._read(sid, at)
+        if fact is None or fact.seq != seq:
             return None
         text = indexed_text(fact, self._home / OUTPUTS_FOLDER)
         share, start = matcher.place(text)
         is_result = isinstance(fact, Result)
-        score = place.score / best + SHARE_WEIGHT * share + RESULT_WEIGHT * is_result
+        score += SHARE_WEIGHT * share + RESULT_WEIGHT * is_result
         if name and (at := text.find(name)) >= 0:
             start = at
             score += (1 + is_result) * NAME_WEIGHT
-        if place.rewound:
+        if rewound:
             score *= REWOUND_WEIGHT
         return Found(
-            sid=sid, fact=fact, text=text, start=start, score=score, share=share, rewound=bool(place.rewound)
+            sid=sid, fact=fact, text=text, start=start, score=score, share=share, rewound=bool(rewound)
         )
 
-    def _with_origin(self, one: Found, place: _Place) -> Found:
+    def _with_origin(self, one: Found, id: int) -> Found:
         """Return a fact with the call that it answers, and the directory of its session at that time."""
         if not isinstance(one.fact, Result):
             return one
-        query = "SELECT at FROM facts WHERE id BETWEEN ? AND ? AND seq = ?"
-        seq = one.fact.of if 0 < one.fact.of < place.seq else 0
-        row = self._db.execute(query, (place.id - 200, place.id, seq)).fetchone()
-        opened = self._read(one.sid, place.opened)
-        return replace(
-            one,
-            call=one.fact.call_in(self._read(one.sid, row[0]) if row else None),
-            folder=opened.folder if isinstance(opened, Opened) else "",
-        )
+        query = "SELECT at, opened FROM facts WHERE id BETWEEN ? AND ? AND seq = ?"
+        seq = one.fact.of if 0 < one.fact.of < one.fact.seq else 0
+        row = self._db.execute(query, (id - 200, id, seq)).fetchone()
+        reply, opened = (self._read(one.sid, at) for at in row) if row else (None, None)
+        folder = opened.folder if isinstance(opened, Opened) else ""
+        return replace(one, call=one.fact.call_in(reply), folder=folder)
 
     def _read_anew(self, sid: str, at: int) -> Fact | None:
         """Return the fact at an offset of a transcript; None if there is none any more."""
