@@ -531,6 +531,7 @@ def test_leaving_the_sandbox_is_another_question_with_answers_of_its_own():
         ("n", None),
         ("p", Allow("through")),
     ]
+    assert approval_choices(waiting)[0].text == "Yes, while this command runs"
     refused = "blocked: write .git/config"
     narrow = approval_choices(question(prefix="open(git config a.b c)", refused=refused))
     assert [(choice.digit, choice.letter) for choice in narrow] == [("1", "y"), ("2", "n"), ("3", "p")]

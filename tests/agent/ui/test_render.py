@@ -17,6 +17,7 @@ from agent.keys import KEY_NAMES, with_keys
 from agent.ports import PermissionQuestion, Status
 from agent.ui.approval import ApprovalPanel, draw_approval
 from agent.ui.approval_answers import approval_choices
+from agent.ui.context_chart import share_cells
 from agent.ui.layout import SHORTCUT_GAP, SHORTCUTS, draw_completions, status_line
 from agent.ui.live_view import LiveView, draw_live_view
 from agent.ui.markdown import draw_markdown
@@ -94,6 +95,21 @@ def test_the_map_of_the_context_always_reports_how_full_it_is(columns, capsys):
     assert any(line.endswith("50k of 200k (25%)") for line in lines[:2]) and too_wide(lines[0], columns) == []
     plain_view().emit(event)
     assert "NORMAL: 50,000 of 200,000 tokens (25%)\n" in capsys.readouterr().out
+
+
+@each_row(
+    ("tokens", "total", "cells", "shares"),
+    [
+        ([1, 1, 1], 3, 10, [4, 3, 3]),  # the cells that are left are given, too
+        ([1, 1, 98], 100, 4, [1, 1, 2]),  # each has one
+        ([1, 0, 9], 100, 20, [1, 0, 1]),  # 1.8 of the 20 cells are full
+        ([1, 1, 1], 3, 2, [0, 1, 1]),
+    ],
+)
+def test_the_map_of_the_context_is_divided_in_proportion(
+    tokens: list[int], total: int, cells: int, shares: list[int]
+) -> None:
+    assert share_cells(tokens, total, cells) == shares
 
 
 def test_line_mode_names_the_calls_of_a_resumed_session_and_others_once(capsys):
