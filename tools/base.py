@@ -125,9 +125,9 @@ class ToolResult(Struct, frozen=True):
     about: Mapping[str, Any] = field(default_factory=dict)
     stored: StoredOutput | None = None  # the full output, if it is longer than `content`
     ends_turn: bool = False  # the turn ends with this call
-    # The lines of `content` before they are worded for the model, for other readers; () if they are the same
-    # for every reader.
-    parts: tuple[str | Advice, ...] = ()
+    # The lines of `content` before they are worded for the model, for other readers; None if every reader
+    # gets the same.
+    parts: tuple[str | Advice, ...] | None = None
 
 
 def text_result(
@@ -137,7 +137,7 @@ def text_result(
     human: Display | None = None,
     about: Mapping[str, Any] = MappingProxyType({}),
     stored: StoredOutput | None = None,
-    parts: tuple[str | Advice, ...] = (),
+    parts: tuple[str | Advice, ...] | None = None,
     ends_turn: bool = False,
 ) -> ToolResult:
     """Return a result whose content is one text."""

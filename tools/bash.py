@@ -31,7 +31,6 @@ from tools.processes import (
     guard_of_records,
 )
 from tools.sandbox import SupervisorLost
-from tools.text import NO_OUTPUT
 from transcripts import Display, OutputsFolder
 from transcripts.wording import cause_of
 
@@ -249,7 +248,7 @@ async def run_guarded(arguments: BashArguments, call: ToolCall) -> ToolResult:
 def _with_notes(result: ToolResult, *notes: str | None) -> ToolResult:
     """Return the result with the notes below its text."""
     text = "\n".join(getattr(block, "text", "") for block in result.content)
-    parts = result.parts or ((text,) if text != NO_OUTPUT else ())
+    parts = (text,) if result.parts is None else result.parts
     parts = (*parts, *(note for note in notes if note is not None))
     return replace(result, content=text_result("\n".join(map(str, parts)) or text).content, parts=parts)
 

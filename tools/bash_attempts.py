@@ -123,7 +123,7 @@ def _with_lines(result: ToolResult, reports: Sequence[str]) -> ToolResult:
     shown = "\n".join(filter(None, (result.human.text, text)))
     human = replace(result.human, text=shown.strip("\n"))
     return replace(
-        result, human=human, content=(*result.content, TextBlock(text)), parts=(*result.parts, text)
+        result, human=human, content=(*result.content, TextBlock(text)), parts=(*(result.parts or ()), text)
     )
 
 

@@ -155,7 +155,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
             note_news(session, context.tool_context.inbox)
         if (id := result.about.get("job")) and private:  # the model is not notified of its end either
             command_runner(context.tool_context).jobs[id].inbox = Inbox()
-        lines = [_line_for_user(part, controller.setup.key_names) for part in result.parts]
+        lines = [_line_for_user(part, controller.setup.key_names) for part in result.parts or ()]
         return CommandOutput("\n".join(lines) or text)
 
     controller.emit(ToolCallStarted(NO_REPLY, block=number, name=tool.name, title=command))
