@@ -58,6 +58,11 @@ class ChoiceCancelled(AgentError):
     code = 130
 
 
+def exit_code_of(error: Exception) -> int:
+    """Return the exit code for an error of ours, or of the transcripts, which know no exit codes."""
+    return error.code if isinstance(error, AgentError) else UsageError.code
+
+
 class ConfigError(AgentError):
     code = 6
 

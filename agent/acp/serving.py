@@ -46,7 +46,7 @@ from acp.schema import (
 
 from agent.app import Controller, RunSetup, offered_modes, usable_content
 from agent.commands import find_command
-from agent.errors import AgentError, AuthenticationError, UsageError
+from agent.errors import AgentError, AuthenticationError, UsageError, exit_code_of
 from agent.events import Emit, TurnFinished
 from agent.exit_signals import ExitSignal
 from agent.ports import Approver
@@ -338,8 +338,7 @@ async def _answered(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await work
     except (AgentError, StoreError) as error:
-        code = error.code if isinstance(error, AgentError) else UsageError.code
-        raise _refusal(str(error), code) from error
+        raise _refusal(str(error), exit_code_of(error)) from error
 
 
 def _refusal(error: str, code: int) -> RequestError:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from agent.app import RunSetup, claude_rules, offered_rules, permission_store
 from agent.errors import UsageError
 from agent.extensions.agents import BUILTIN_AGENTS, AgentPlaces
+from agent.ui import at_terminal
 from tools.sandbox import short_path
 from transcripts.wording import cause_of, pluralize
 
@@ -70,7 +71,7 @@ def import_all(agreed: bool) -> int:
 
 def _agrees(number: int) -> bool:
     """Ask the user; without a terminal nobody can answer."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not at_terminal():
         return False
     sys.stdout.write(f"Import {pluralize(number, 'item')}? [y/N] ")
     sys.stdout.flush()

@@ -15,7 +15,14 @@ from msgspec.structs import replace
 
 from agent import app, commands, stream_protocol, ui
 from agent.app import Options, RunSetup, check_folder, has_credentials, read_setup
-from agent.errors import AgentError, AuthenticationError, ConfigError, UsageError, limit_reached
+from agent.errors import (
+    AgentError,
+    AuthenticationError,
+    ConfigError,
+    UsageError,
+    exit_code_of,
+    limit_reached,
+)
 from agent.import_guard import import_nothing_from
 from agent.version import program_name
 from tools.files import path_outside
@@ -50,7 +57,7 @@ def with_errors_reported(
         message = masks.all(str(error))
         sys.stderr.write(f"error: {escaped(message)}\n")
         report(message)
-        return error.code if isinstance(error, AgentError) else UsageError.code
+        return exit_code_of(error)
     except ImportError as error:  # of a module that is loaded on first use
         sys.stderr.write(
             f"error: cannot start: {escaped(str(error))} (makeroom was replaced or is incomplete)\n"
@@ -198,7 +205,7 @@ def _run(setup: RunSetup) -> int:
     headless = setup.options.headless
     asks_model = not setup.options.offline and not (headless and setup.options.prompt.strip() == "/doctor")
     if asks_model and not has_credentials(setup.config, setup.environ, Path.home()):
-        interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
+        interactive = ui.at_terminal() and not headless
         warnings = "".join(f"warning: {escaped(each)}\n" for each in setup.config.warnings)
         (sys.stdout if interactive else sys.stderr).write(warnings + NO_MODEL.format(program=program_name()))
         _refuse(replace(setup.options, resume=None), "no model is configured")

@@ -125,8 +125,8 @@ def _answer(scope: RecallScope, query: str, as_json: bool) -> int:
         columns = get_terminal_size().columns if sys.stdout.isatty() else 0
         print_text("\n".join(_within_screen(found.lines(now, columns), columns)))
     what = "" if as_json or found.hits else "nothing found"
-    if told := ": ".join(filter(None, (what, found.note))):
-        sys.stderr.write(f"{told}\n")
+    if notice := ": ".join(filter(None, (what, found.note))):
+        sys.stderr.write(f"{notice}\n")
     return 0 if found.hits else 1
 
 

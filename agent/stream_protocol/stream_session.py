@@ -8,7 +8,7 @@ import uuid
 from msgspec.structs import replace
 
 from agent.app import Controller, RunSetup, usable_content
-from agent.errors import AgentError, UsageError
+from agent.errors import AgentError, exit_code_of
 from agent.exit_signals import ExitSignal
 from agent.ports import Approver
 from agent.ui import DenyAll, Outcome, outcome_of, refused_result, run_prompt, session_details
@@ -50,7 +50,7 @@ def _tell_failure(client: StreamInput, error: AgentError | StoreError, session: 
     """Write the result of a session that could not begin. Returns the exit code."""
     client.output.err.line(f"error: {error}")
     client.channel.write(refused_result(str(error), session))
-    return error.code if isinstance(error, AgentError) else UsageError.code
+    return exit_code_of(error)
 
 
 class StreamSession:

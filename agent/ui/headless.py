@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 from agent.app import Controller, Options, RunSetup
-from agent.errors import AgentError, UsageError, unexpected
+from agent.errors import AgentError, UsageError, exit_code_of, unexpected
 from agent.events import Emit, TurnFinished
 from agent.exit_signals import ExitSignal, run_until_signal
 from agent.extensions.skills import style_in_use
@@ -100,8 +100,7 @@ async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
     try:
         return await work
     except (AgentError, StoreError) as failure:
-        code = failure.code if isinstance(failure, AgentError) else UsageError.code
-        return Outcome(code, str(failure))
+        return Outcome(exit_code_of(failure), str(failure))
     except asyncio.CancelledError:
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
