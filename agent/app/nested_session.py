@@ -293,7 +293,7 @@ def _remarks_on(folded: Folded, label: str, since: int) -> Iterator[tuple[str, s
 
 
 class UndeliveredReport(NamedTuple):
-    """The report of a background agent whose call stands in the reply `since`."""
+    """The report of a background agent whose call is in the reply `since`."""
 
     label: str
     since: int

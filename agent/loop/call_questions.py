@@ -19,8 +19,8 @@ from tools.user_questions import Preview, UserAnswer
 from .call_permission import ParsedCall, follow_update, grant_always, preview_of, remark_note
 from .context import TurnContext
 
-WHY = "The command already ran partially; approving runs it again."
-WAITING = "The command is running, and its connection is waiting for your answer."
+WHY = "the command already ran partially; approving runs it again"
+WAITING = "the command is running, and its connection is waiting for your answer"
 
 
 class CallQuestions(Struct):
@@ -143,7 +143,7 @@ class CallQuestions(Struct):
             call.tool.name,
             title=call.title,
             access=call.access,
-            why=WAITING if refusal.waiting else f"{WHY}{f' {warning}.' if warning else ''}",
+            why=WAITING if refusal.waiting else ", and ".join(filter(None, (WHY, warning))),
             prefix=str(rule) if rule is not None and not refusal.waiting and not port else None,
             preview=Preview(text=call.access[0].target, output=refusal.output),
             refused=str(refusal),

@@ -316,8 +316,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
         return Verdict("allow", harmless)
     if needed:
         warning = outside_warning(access, rules)
-        why = f"it cannot work in the sandbox: {needed}"
-        why += f". {warning}" if warning else ""
+        why = ", and ".join(filter(None, (f"it cannot work in the sandbox: {needed}", warning)))
         return Verdict("ask", why, prefix=opening_rule(line), binding=True)
     replaced = rules.replacement(access) if rules.sandboxed and opening is not None and not bypasses else ""
     if replaced:
@@ -362,7 +361,7 @@ def _outside_need(access: Access, rules: PermissionRules) -> str:
 
 
 def outside_warning(access: Access, rules: PermissionRules) -> str:
-    """Return a warning, without a period, about what a line runs that sandboxed commands may have made.
+    """Return a warning about what a line runs that sandboxed commands may have made, "" without one.
 
     That is a program of the project, run by its name alone: `.venv/bin` is often the first directory on PATH.
     And it is what settings and hooks of another repository below the project name.
@@ -372,9 +371,9 @@ def outside_warning(access: Access, rules: PermissionRules) -> str:
         return ""
     program = shell.own_program(access.target, seen).removeprefix(f"{rules.folder}/")
     made = shell.acted_on(access.target, seen)
-    warnings = [f"It runs {program} of the project"] if program else []
-    warnings += [f"It acts on what commands may have written to {made}"] if made else []
-    return ". ".join(warnings)
+    warnings = [f"it runs {program} of the project"] if program else []
+    warnings += [f"it acts on what commands may have written to {made}"] if made else []
+    return ", and ".join(warnings)
 
 
 def _harmless_outside(access: Access, rules: PermissionRules, needed: str) -> str:

@@ -222,11 +222,10 @@ def question_head(question: PermissionQuestion) -> str:
     return asker + ("Run this command outside the sandbox?" if runs_outside else f"Allow {tool}?")
 
 
-def as_sentence(reason: str) -> str:
-    """Return the reason for a question as a sentence; names of programs stay in lower case."""
-    if reason.startswith(("it ", "a ", "the ")):
-        reason = f"{reason[0].upper()}{reason[1:]}"
-    return reason if reason.endswith(".") or not reason else f"{reason}."
+def question_reason(question: PermissionQuestion) -> str:
+    """Return the reason for a question on one line, or a note on a command that was blocked; "" for none."""
+    label = "Note" if question.refused else "Reason"
+    return one_line(f"{label}: {question.why}") if question.why else ""
 
 
 def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
@@ -341,9 +340,8 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> tuple[list
     question = panel.question
     shows_edit = question.cause == "edit" and bool(question.preview.diff)
     shows_place = question.cause == "outside" and any(access.outside for access in question.access)
-    reason = "" if shows_edit or shows_place else question.why
-    sentence = one_line(as_sentence(reason))
-    why = [ctx.paint("dim", f"  {row}") for row in wrap(sentence, max(ctx.columns - 2, 2))] if reason else []
+    reason = "" if shows_edit or shows_place else question_reason(question)
+    why = [ctx.paint("dim", f"  {row}") for row in wrap(reason, max(ctx.columns - 2, 2))] if reason else []
     if panel.commented is not None:
         return [*why, _writing_hint(panel.commented, ctx)], len(why)
     room = max(ctx.columns - 7, 4)
@@ -351,7 +349,7 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> tuple[list
     cut = len(why) + sum(map(len, texts)) + 1 > max_rows
     if cut:
         texts = [[clip(f"{choice.digit} {choice.text}", room)] for choice in panel.choices]
-        why = [ctx.clipped("dim", f"  {sentence}")] if reason else []
+        why = [ctx.clipped("dim", f"  {reason}")] if reason else []
     rows = [row for at, text in enumerate(texts) for row in _choice_rows(panel, at, text, ctx)]
     lasting = "/".join(choice.letter for choice in panel.choices if choice.lasting)
     confirm = f" · {lasting} then Enter" if lasting else ""

@@ -21,7 +21,7 @@ from agent.ports import Allow, Deny, Driver, Factory, PermissionQuestion
 from agent.typed_text import is_command
 from tools.user_questions import ANSWERS
 
-from .approval import as_sentence, question_body, question_head, question_target
+from .approval import question_body, question_head, question_reason, question_target
 from .approval_answers import approval_choices
 from .context_chart import plain_chart
 from .input_editor import EXIT_WORDS
@@ -169,9 +169,11 @@ class PlainView:
         """Ask with lettered answers; the end of input denies and stops."""
         if question.preview.questions:
             return await self._ask_each(question)
-        self._out.line(f"{question_head(question)}  {one_line(as_sentence(question.why))}")
+        self._out.line(question_head(question))
         for row in (*question_target(question, self._context), *question_body(question, self._context)):
             self._out.line(row)
+        if reason := question_reason(question):
+            self._out.line(reason)
         choices = approval_choices(question)
         for choice in choices:
             self._out.line(f"  {choice.letter}: {choice.text}")

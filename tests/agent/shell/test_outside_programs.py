@@ -251,7 +251,7 @@ def test_what_a_repository_below_the_project_makes_git_run_is_shown(project: Pro
     assert "acts on" not in project.judge("git -C lib push").why
     (made / "more").write_text("[core]\n\tsshCommand = ./steal\n")
     config.write_text(f"{plain}[include]\n\tpath = {made}/more\n")
-    shown = "It acts on what commands may have written to lib/.git: core.sshcommand"
+    shown = "it acts on what commands may have written to lib/.git: core.sshcommand"
     assert project.judge("cd lib && git fetch").why.endswith(shown)
     hook = made / ".git/hooks/pre-push"
     hook.write_text("#!/bin/sh\n")
@@ -514,7 +514,7 @@ def test_a_program_of_the_project_that_path_finds_first_is_named(project: Projec
     project.environ["PATH"] = f"{make.parent}:{project.environ['PATH']}"
     words = "it cannot work in the sandbox: docker needs the socket of the container engine"
     assert project.judge("docker ps -a && ls && docker run x").why == words
-    assert project.judge("docker run x && make").why == f"{words}. It runs .venv/bin/make of the project"
+    assert project.judge("docker run x && make").why == f"{words}, and it runs .venv/bin/make of the project"
 
 
 def test_modes_that_cannot_ask_give_the_reason(project: Project) -> None:

@@ -343,7 +343,7 @@ def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, acc
     panel = panel_of(asked)
     rows = [row.strip() for row in drawn_rows(panel, RenderContext(60, Theme(False, False)), 24)]
     filled = [row for row in rows if row]
-    reasons = [] if cause == "outside" else ["It may contain secrets."]
+    reasons = [] if cause == "outside" else ["Reason: it may contain secrets"]
     assert filled[: 1 + len(shown) + len(reasons)] == ["Allow read?", *shown, *reasons]
     assert "1 Yes, this once" in filled[1 + len(shown) + len(reasons)]
 
@@ -369,8 +369,8 @@ def test_a_command_that_would_run_outside_the_sandbox_says_so_in_full():
             "Run this command outside the sandbox?",
             "! sends data",
             "ssh a",
-            "It cannot work in the sandbox: ssh needs a direct network",
-            "connection and keys.",
+            "Reason: it cannot work in the sandbox: ssh needs a direct",
+            "network connection and keys",
             "1 Yes, without the sandbox, this once  y",
             "2 Yes, and run this without the sandbox in this",
             "session: open(ssh a)  a",
