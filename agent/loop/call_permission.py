@@ -164,10 +164,10 @@ def _with_input_of(
     assert answer.updated_input is not None
     changed = parse_call(context, replace(call.use, input=answer.updated_input), call.tool)
     verdict = judge_call(call.tool.name, changed.access, context.permissions.rules)
+    notes = (*notes, f"[the user changed the input of this call to {_shown(changed)}]")
     if verdict.answer == "deny":
-        return _denied(verdict)
-    note = f"[the user changed the input of this call to {_shown(changed)}]"
-    return Permission(notes=(*notes, note), sandboxed=verdict.sandboxed, call=changed)
+        return _denied(verdict, notes)
+    return Permission(notes=notes, sandboxed=verdict.sandboxed, call=changed)
 
 
 def _shown(call: ParsedCall) -> str:

@@ -49,10 +49,14 @@ def test_hooks_get_our_names_of_parameters(tmp_path: Path) -> None:
 def test_what_the_user_changes_is_judged_again(tmp_path: Path) -> None:
     for changed, ran in (("make safe", ["make safe"]), ("rm x", [])):
         with world([ACT, "done"], tmp_path, Allow(updated_input={"words": changed})) as w:
+            w.context.hooks = HookWords(pre_tool=HookAnswer(words="mind the files"))
             for rule in parse_rules("bash(rm)"):
                 w.context.permissions.deny(type(rule)("act", rule.pattern))
             w.run()
             assert w.ran["act"] == ran
+            told = str(w.texts())
+            assert "[a hook before this call says: mind the files]" in told
+            assert f'[the user changed the input of this call to {{"words": "{changed}"}}]' in told
             w.check()
 
 
