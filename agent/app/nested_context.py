@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.app.agent_start import give_skills
 from agent.errors import UsageError
 from agent.extensions.agents import AGENTS_HEAD, REPORT_RULES, AgentDefinition
 from agent.extensions.mcp import restricted_tool
@@ -25,6 +24,7 @@ from tools.spawning import SpawnRequest
 from transcripts import Block
 
 from .agent_rights import AgentApprover, AgentHooks, NarrowedPermissions, refused_to_agents
+from .agent_start import give_skills
 from .context_building import compaction_state, overheads, request_settings, require_price, shows
 from .options import EFFORTS
 from .services import Services

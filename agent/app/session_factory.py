@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec import structs
 
-from agent.app.agent_start import give_skills
 from agent.errors import ConfigError, RequestRejected, UsageError
 from agent.events import Emit, Notice
 from agent.loop import ActiveSession, TurnContext, end_background_summary
@@ -17,7 +16,7 @@ from agent.session import Session, post_command_text, record_opening, restore_ne
 from tools.processes import command_runner
 from transcripts import FromElsewhere, RequestSent
 
-from .agent_start import give_agents
+from .agent_start import give_agents, give_skills
 from .context_building import (
     build_context,
     compaction_state,
@@ -175,10 +174,11 @@ class SessionFactory:
     def use_settings(self, session: Session, context: TurnContext, setup: RunSetup) -> None:
         """Use other limits from the next request on, in all sessions of this run.
 
-        Raises ConfigError for contradictory limits and changes nothing.
+        Raises ConfigError or UsageError for contradictory limits and changes nothing.
         """
         services = self.services
         before = self.services.setup
+        learned = dict(services.selection.learned)
         services.setup = setup
         is_other = setup.given_window != before.given_window
         if is_other:  # the user overrides sizes learned from errors, until the next such error
@@ -187,8 +187,9 @@ class SessionFactory:
             made = request_settings(services, session.folded.opened, context.permissions.rules)
             made = structs.replace(context.settings, max_tokens=made.max_tokens, cache=made.cache)
             context.compaction = compaction_state(services, made)
-        except ConfigError:
+        except (ConfigError, UsageError):
             services.setup = before
+            services.selection.learned.update(learned)
             raise
         context.settings = made.without(*made.rejected)
         if is_other:

@@ -590,6 +590,8 @@ def test_a_window_that_is_set_larger_than_the_server_reported_is_reported_and_co
         await run.do("/clear", "what can you do?")
         assert run.controller.in_use[1].compaction.window.size == 20_000
         assert "20,000 tokens (from an error message of the server)" in await run.do("/status")
+        assert "cannot work with context_window = 100 (" in await run.do("/config context_window 100")
+        assert run.controller.services.window == 20_000
         told = await run.do("/config context_window 40000")
         assert (
             "the context window is set to 40,000 tokens, but the server reports 20,000 (an error message of"
