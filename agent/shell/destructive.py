@@ -18,6 +18,7 @@ from transcripts.patterns import lazy_pattern
 
 from .line_reading import Invocation, LineReading, read_line
 from .mass_deletion import (
+    FINDERS,
     deleted_by_find,
     deleted_by_pipe,
     deleted_by_rm,
@@ -107,7 +108,7 @@ def _overwrites(command: Invocation) -> bool:
     arguments = command.words[1:]
     if program == "git":
         return not _OVERWRITING_GIT.isdisjoint(arguments)
-    if program == "find":
+    if program in FINDERS:
         return "-delete" in arguments
     if program in ("sed", "gsed", "perl", "ruby"):
         return any(re.match(r"-\w*i|--in-place", word) for word in arguments)

@@ -33,6 +33,7 @@ from transcripts.patterns import lazy_pattern
 from .destructive import may_overwrite
 from .launcher_arguments import option_values
 from .line_reading import Invocation, LineReading, read_line
+from .mass_deletion import FINDERS, split_find
 from .output_files import output_words
 from .parsed_text import ANY, STAR, is_unknown
 from .program_names import GitCall
@@ -43,7 +44,6 @@ _CACHES = word_set(
 )
 _REPOSITORIES = word_set(".git .hg .svn .jj")
 _REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash rimraf del rd gio")
-_FINDERS = word_set("find gfind fd fdfind")
 _MOVERS = word_set("mv gmv")
 _COPIERS = word_set("cp gcp rsync ln install")  # write to their last operand
 _WRITERS = word_set("tee truncate sponge sed gsed perl ruby dd patch ed ex gzip gunzip xz unxz bzip2 zstd")
@@ -228,7 +228,7 @@ def _each(scene: Scene, words: Iterable[str], below: bool, named: bool = False) 
 def _is_run_by_find(scene: Scene) -> bool:
     """Return whether the files of a command are those that a `find` in the line finds."""
     executing = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X")
-    finders = (each for each in scene.line if each.program in _FINDERS)
+    finders = (each for each in scene.line if each.program in FINDERS)
     return scene.command.level > 0 and any(word in executing for each in finders for word in each.words)
 
 
@@ -238,7 +238,7 @@ def _found(scene: Scene, places: Places, folders: Sequence[str], is_steered: boo
     program = scene.program
     if program == "git":
         yield from _found_by_git(replace(scene, here=None) if is_steered else scene, places, folders)
-    elif program in _FINDERS and ("-delete" in words or _changes_found(words) or _feeds_changes(scene)):
+    elif program in FINDERS and ("-delete" in words or _changes_found(words) or _feeds_changes(scene)):
         yield from _found_by_find(scene, places, folders)
     elif program in _SEARCHERS and scene.has_flag("rR", "--recursive") and _feeds_changes(scene):
         yield from _found_by_grep(scene, places, folders)
@@ -343,14 +343,13 @@ def _cleaned_by_git(possible: Sequence[Scene], places: Places, folders: Sequence
 
 def _found_by_find(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str]:
     words = scene.arguments
-    at = next((n for n, word in enumerate(words) if word[:1] in ("-", "(", "!")), len(words))
     names = [value.replace(STAR, "*") for test, value in pairwise(words) if test in ("-name", "-iname")]
     only_caches = bool(names) and all(
         name in _CACHES or re.fullmatch(r"\*\.py(?:c|o|\[co\])", name) for name in names
     )
     patterns = [value for test, value in pairwise(words) if test in ("-path", "-name")]
     excludes = any(word in ("-prune", "-not", "!") for word in words)
-    paths = [path for root in words[:at] or (".",) for path in scene.paths(root)]
+    paths = [path for root in split_find(scene)[0] for path in scene.paths(root)]
     for name in folders:
         base = posixpath.basename(name)
         excluded = excludes and any(base in value for value in patterns)
@@ -413,7 +412,7 @@ def _is_known(scene: Scene) -> bool:
     operands = scene.operands()
     if program in ("git", "tar", "unzip", "7z", "patch", "split", "csplit", "xargs"):
         return False
-    if program in _FINDERS:
+    if program in FINDERS:
         return bool(operands) and all(map(scene.paths, operands[:1]))
     if _is_run_by_find(scene):
         return True

@@ -9,6 +9,7 @@ from .line_reading import Invocation
 from .parsed_text import SPLIT, STAR, is_open, is_unknown, program_name
 from .vital_places import Scene
 
+FINDERS = word_set("find gfind fd fdfind")
 _REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash gvfs-trash gio")
 _TREE_REMOVERS = word_set("rm unlink grm srm trash trash-put rmtrash gvfs-trash rimraf del rd")
 _REMOVING_VERBS = {  # of programs that do more than remove
@@ -17,7 +18,8 @@ _REMOVING_VERBS = {  # of programs that do more than remove
     "kioclient5": ("move", "remove"),
 }
 _MODE_CHANGERS = word_set("chmod chown chgrp setfacl chattr gchmod gchown")
-_FINDERS = word_set("find gfind fd fdfind")
+_FIND_OPTIONS = lazy_pattern("-(?:[EHLPXdfsx]+|O.*|D|-)")  # those before the places; fd runs a command by -x
+_FD_OPTIONS = lazy_pattern("-[EHLPdfs]+")
 # Tests that select some of the files found. Without any of them, all files below the directory are taken.
 _CHOOSING_TESTS = word_set(
     "-name -iname -lname -ilname -path -ipath -wholename -iwholename -regex -iregex -newer -anewer -cnewer"
@@ -44,7 +46,7 @@ def deleted_by_rm(scene: Scene) -> str:
 
 def deleted_by_find(scene: Scene) -> str:
     """Return the effect of a `find` that removes or locks the files it finds in a vital place."""
-    if scene.program not in _FINDERS:
+    if scene.program not in FINDERS:
         return ""
     deletes = _deletes(scene.arguments)
     if not deletes and not _changes(scene.arguments):
@@ -70,16 +72,25 @@ def _changes(arguments: tuple[str, ...]) -> bool:
 
 def _place_found(scene: Scene) -> str:
     """Return the vital place whose contents `find` finds: all of them, or some in a system directory."""
-    arguments = scene.arguments
-    at = next((n for n, word in enumerate(arguments) if word[:1] in ("-", "(", "!")), len(arguments))
-    roots = arguments[:at] or (".",)
-    chooses = _chooses(list(arguments[at:]))
+    roots, expression = split_find(scene)
+    chooses = _chooses(expression)
     for root in roots:
         place = scene.vital(root)
         everywhere = place in ("the root directory", "a system directory")
         if place and (everywhere or not chooses):
             return place
     return ""
+
+
+def split_find(scene: Scene) -> tuple[list[str], list[str]]:
+    """Return the words for the places where `find` starts, and its expression."""
+    words = list(scene.arguments)
+    options = _FD_OPTIONS if scene.program.startswith("fd") else _FIND_OPTIONS
+    start = 0
+    while start < len(words) and options.fullmatch(words[start]):
+        start += 2 if words[start] == "-D" else 1
+    end = next((at for at in range(start, len(words)) if words[at][:1] in ("-", "(", "!")), len(words))
+    return words[start:end] or ["."], words[end:]
 
 
 def _chooses(expression: list[str]) -> bool:
@@ -187,7 +198,7 @@ def _first_of_pipe(command: Invocation) -> Invocation | None:
 def _place_listed(scene: Scene) -> str:
     """Return the vital place of which a command prints all names, "" if there is none."""
     operands = scene.operands()
-    if scene.program in _FINDERS:
+    if scene.program in FINDERS:
         return _place_found(scene)
     if scene.program in ("ls", "dir", "gls"):
         return next(filter(None, map(scene.vital, operands or ["."])), "")

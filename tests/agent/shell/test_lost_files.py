@@ -53,6 +53,7 @@ LOST = {
     "chmod -R 0 .venv": [".venv"],
     "sed -i s/a/b/ node_modules/x/*.js": ["node_modules"],
     "find web -name '*.js' -delete": ["web/node_modules"],
+    "find -L web -name '*.js' -delete": ["web/node_modules"],
     "find . -name '*.js' -not -path '*/node_modules/*' -delete": [".venv"],
     "find lib -type f | xargs rm": [
         "lib/.git",
