@@ -242,7 +242,7 @@ def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) ->
         except KeyError as error:
             raise Difference(f"{id} cannot be recalled: {error.args[0]}") from error
         is_stored = isinstance(fact, Result) and fact.stored is not None and "." not in id
-        if not is_stored and _hash(found) != _hash(removed.text or NOTHING_SAID):
+        if not is_stored and found != (removed.text or NOTHING_SAID):
             raise Difference(f"{id}: the recalled text differs from the removed text")
         verified.removed += 1
 
@@ -285,7 +285,3 @@ def _removed(facts: Sequence[Fact]) -> dict[str, _Removed]:
                 (f"r{fact.seq}", _Removed(fact)) for fact in inside if isinstance(fact, User | Reply | Result)
             )
     return ids
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
