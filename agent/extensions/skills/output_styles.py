@@ -17,13 +17,6 @@ STYLE_HEAD = "How to answer, as the user has chosen (output style "
 _STYLES_FOLDER = "output-styles"
 
 
-class StyleFolder(NamedTuple):
-    """A directory of styles, and whether it is part of the checkout."""
-
-    path: Path
-    from_project: bool
-
-
 class StyleFile(NamedTuple):
     """A file that may contain a style.
 
@@ -74,20 +67,15 @@ class StylePlaces(Struct, frozen=True):
 
     def _files(self) -> Iterator[StyleFile]:
         """Yield the files in order of precedence."""
-        for folder, from_project in self._folders():
-            for path in sorted(folder.glob("*.md")):
-                yield StyleFile(path, top=self.folder if from_project else None)
+        in_project = (self.folder / ".makeroom", self.folder / ".claude")
+        of_user = (self.user_dir, claude_folder(self.environ))
+        for source, top, folders in (("project", self.folder, in_project), ("user", None, of_user)):
+            if self.sources is None or source in self.sources:
+                found = (path for each in folders for path in sorted((each / _STYLES_FOLDER).glob("*.md")))
+                yield from (StyleFile(path, top=top) for path in found)
         for plugin in self.plugins:
             for path in plugin.styles:
                 yield StyleFile(path, plugin=plugin.name)
-
-    def _folders(self) -> Iterator[StyleFolder]:
-        if self.sources is None or "project" in self.sources:
-            yield StyleFolder(self.folder / ".makeroom" / _STYLES_FOLDER, from_project=True)
-            yield StyleFolder(self.folder / ".claude" / _STYLES_FOLDER, from_project=True)
-        if self.sources is None or "user" in self.sources:
-            yield StyleFolder(self.user_dir / _STYLES_FOLDER, from_project=False)
-            yield StyleFolder(claude_folder(self.environ) / _STYLES_FOLDER, from_project=False)
 
 
 def style_in_use(system: Sequence[str]) -> str:
