@@ -19,6 +19,7 @@ from transcripts.patterns import lazy_pattern
 from .line_reading import Invocation, LineReading, read_line
 from .mass_deletion import (
     FINDERS,
+    REMOVERS,
     deleted_by_find,
     deleted_by_pipe,
     deleted_by_rm,
@@ -38,9 +39,9 @@ from .system_damage import (
 from .vital_places import Places, Scene, scenes
 
 _LITERAL = lazy_pattern(r"\"((?:[^\"\\\n]|\\.){1,400})\"|'((?:[^'\\\n]|\\.){1,400})'")
-_OVERWRITERS = word_set(
-    "rm rmdir unlink shred srm trash trash-put rimraf mv cp dd truncate tee sponge install rsync ln patch tar"
-    " unzip gzip gunzip xz unxz bzip2 bunzip2 zstd unzstd 7z split csplit ed ex vi vim"
+_OVERWRITERS = REMOVERS | word_set(
+    "rmdir mv cp dd truncate tee sponge install rsync ln patch tar unzip gzip gunzip xz unxz bzip2 bunzip2"
+    " zstd unzstd 7z split csplit ed ex vi vim"
 )
 _OVERWRITING_GIT = word_set(
     "checkout restore reset clean stash rm mv switch merge rebase pull apply am cherry-pick revert bisect"

@@ -33,7 +33,7 @@ from transcripts.patterns import lazy_pattern
 from .destructive import may_overwrite
 from .launcher_arguments import option_values
 from .line_reading import Invocation, LineReading, read_line
-from .mass_deletion import FINDERS, split_find
+from .mass_deletion import FINDERS, MODE_CHANGERS, REMOVERS, split_find
 from .output_files import output_words
 from .parsed_text import ANY, STAR, is_unknown
 from .program_names import GitCall
@@ -43,16 +43,15 @@ _CACHES = word_set(
     "__pycache__ .tox .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .gradle .DS_Store"
 )
 _REPOSITORIES = word_set(".git .hg .svn .jj")
-_REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash rimraf del rd gio")
 _MOVERS = word_set("mv gmv")
 _COPIERS = word_set("cp gcp rsync ln install")  # write to their last operand
 _WRITERS = word_set("tee truncate sponge sed gsed perl ruby dd patch ed ex gzip gunzip xz unxz bzip2 zstd")
 _EDITORS = word_set("sed gsed perl ruby")
 _SEARCHERS = word_set("grep egrep fgrep ggrep")
-_OWNERS = word_set("chown chgrp setfacl chattr setfattr gchown")
+_ATTRIBUTE_CHANGERS = MODE_CHANGERS | {"setfattr"}
 _MANAGERS = word_set("npm yarn pnpm venv virtualenv uv poetry pipenv")
 _REMOVING_VERBS = word_set("ci install i add prune update up uninstall remove rm dedupe clean-install")
-_CHANGERS = _REMOVERS | _MOVERS | _OWNERS | (_WRITERS - _EDITORS) | {"chmod", "gchmod"}
+_CHANGERS = REMOVERS | _MOVERS | _ATTRIBUTE_CHANGERS | (_WRITERS - _EDITORS)
 _DELETING_CODE = lazy_pattern(
     r"\b(?:rmtree|rm_rf|rm_r|rmSync|rmdirSync|removeSync|remove_tree|rimraf|removedirs|deltree|unlink|unlinkSync"
     r"|remove|rmdir|rm|delete|clean|rename|move|f?truncate|(?:create|write|append)(?:File|Stream|WriteStream)(?:Sync)?"
@@ -175,7 +174,7 @@ def _targets(scene: Scene) -> Iterator[_Target]:
     yield from _each(scene, output_words(scene), below=False)
     program = scene.program
     operands = scene.operands()
-    if program in _REMOVERS or "--remove-files" in scene.arguments:
+    if program in REMOVERS or "--remove-files" in scene.arguments:
         recursive = program not in ("rm", "grm", "unlink") or scene.has_flag("rR", "--recursive")
         yield from _each(scene, operands, below=recursive, named=True)
     elif program in _MOVERS:
@@ -190,7 +189,7 @@ def _targets(scene: Scene) -> Iterator[_Target]:
         yield from _each(scene, values, below=False)
     elif program in _MANAGERS:
         yield from _each(scene, _rebuilt_folders(scene), below=True, named=True)
-    elif program in ("chmod", "gchmod") or program in _OWNERS:
+    elif program in _ATTRIBUTE_CHANGERS:
         yield from _each(scene, operands, below=scene.has_flag("R", "--recursive"))
 
 

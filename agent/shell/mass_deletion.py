@@ -10,14 +10,14 @@ from .parsed_text import SPLIT, STAR, is_open, is_unknown, program_name
 from .vital_places import Scene
 
 FINDERS = word_set("find gfind fd fdfind")
-_REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash gvfs-trash gio")
-_TREE_REMOVERS = word_set("rm unlink grm srm trash trash-put rmtrash gvfs-trash rimraf del rd")
+MODE_CHANGERS = word_set("chmod chown chgrp setfacl chattr gchmod gchown")
+REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash gvfs-trash gio rimraf del rd")
+_TREE_REMOVERS = REMOVERS - {"gio", "shred"}  # by their operands alone
 _REMOVING_VERBS = {  # of programs that do more than remove
     "gio": ("trash", "remove"),
     "kioclient": ("move", "remove"),
     "kioclient5": ("move", "remove"),
 }
-_MODE_CHANGERS = word_set("chmod chown chgrp setfacl chattr gchmod gchown")
 _FIND_OPTIONS = lazy_pattern("-(?:[EHLPXdfsx]+|O.*|D|-)")  # those before the places; fd runs a command by -x
 _FD_OPTIONS = lazy_pattern("-[EHLPdfs]+")
 # Tests that select some of the files found. Without any of them, all files below the directory are taken.
@@ -63,11 +63,11 @@ def _executed(arguments: tuple[str, ...]) -> list[str]:
 
 
 def _deletes(arguments: tuple[str, ...]) -> bool:
-    return "-delete" in arguments or not _REMOVERS.isdisjoint(_executed(arguments))
+    return "-delete" in arguments or not REMOVERS.isdisjoint(_executed(arguments))
 
 
 def _changes(arguments: tuple[str, ...]) -> bool:
-    return not _MODE_CHANGERS.isdisjoint(_executed(arguments))
+    return not MODE_CHANGERS.isdisjoint(_executed(arguments))
 
 
 def _place_found(scene: Scene) -> str:
@@ -121,7 +121,7 @@ def _is_choice(words: list[str]) -> bool:
 
 def deleted_by_pipe(scene: Scene) -> str:
     """Return the effect if all names of a vital place reach a remover through a pipe, a loop or a file."""
-    if scene.program not in _REMOVERS or not any(is_open(word.lstrip("/")) for word in scene.operands()):
+    if scene.program not in REMOVERS or not any(is_open(word.lstrip("/")) for word in scene.operands()):
         return ""
     sources = _name_sources(scene)
     file = _file_of_names(scene) if scene.has_flag("rR", "--recursive") else ""
@@ -235,7 +235,7 @@ def moved_place(scene: Scene) -> str:
 
 def place_with_new_rights(scene: Scene) -> str:
     """Return the effect of changing permissions or owner of a vital place and everything in it."""
-    if scene.program not in _MODE_CHANGERS or not scene.has_flag("R", "--recursive"):
+    if scene.program not in MODE_CHANGERS or not scene.has_flag("R", "--recursive"):
         return ""
     operands = scene.operands()
     reference = any(option.startswith("--reference") for option in scene.options())

@@ -24,17 +24,19 @@ from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .launched_commands import is_interpreter
+from .launcher_tables import SHELLS
 from .line_reading import Invocation, LineReading, read_line
+from .mass_deletion import FINDERS, REMOVERS
 
 DOWNLOADS_AND_RUNS = "downloads and runs code"
 DELETES = "deletes data"
 SENDS = "sends data"
 
 _DOWNLOADERS = word_set("curl wget aria2c axel fetch http https xh lwp-request")
-_SHELLS = word_set("sh bash dash zsh ksh ash fish eval source .")
-_DELETERS = word_set("rm rmdir unlink shred srm wipe wipefs truncate rimraf trash trash-put dropdb mkfs")
+_RUNNERS = SHELLS | {"eval", "source", "."}
+_DELETERS = REMOVERS - {"gio"} | word_set("rmdir wipe wipefs truncate dropdb mkfs")
 _DELETING_OPTIONS = {
-    "find": ("-delete",),
+    **dict.fromkeys(FINDERS, ("-delete",)),
     "rsync": ("--del", "--remove-source-files"),
     "git": ("clean", "rm", "--hard", "-D", "drop", "--mirror"),
     "docker": ("rm", "rmi", "prune"),
@@ -112,10 +114,10 @@ def _runs_of_downloads(reading: LineReading) -> Iterator[str]:
         return
     files = {name for command in downloads for name in _written_by(command)}
     for command in commands:
-        runs_code = command.program in _SHELLS or is_interpreter(command.program)
+        runs_code = command.program in _RUNNERS or is_interpreter(command.program)
         named = {word.removeprefix("./") for word in command.words}
         is_fed = command.source is not None and command.source.program in _DOWNLOADERS
-        is_unknown = reading.opaque and command.program in _SHELLS
+        is_unknown = reading.opaque and command.program in _RUNNERS
         is_file = bool(command.words) and command.words[0].removeprefix("./") in files
         if is_file or (runs_code and (is_fed or is_unknown or named & files)):
             yield DOWNLOADS_AND_RUNS

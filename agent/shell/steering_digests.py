@@ -16,6 +16,7 @@ from tools.files import is_inside
 from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 from .git_files import file_bytes
+from .launched_commands import MAKEFILES
 from .option_syntax import NotProved
 
 _MAX_FILES = 200  # of one command
@@ -30,7 +31,6 @@ _OF_SHELL = lazy_bytes_pattern(rb"#![^\n]*sh\b")
 _INCLUDE = lazy_bytes_pattern(rb"^[ \t]*[-s]?include[ \t]+([^#\n]+)", re.MULTILINE)
 _ENTERED = lazy_bytes_pattern(rb"(?:\bcd|-C|--directory|--dir|--prefix)[ \t=]+([\w@%+./-]+)")
 _VARIABLE = lazy_bytes_pattern(rb"\$[({]\w+[)}]")
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
 def steering_digests(
@@ -116,7 +116,7 @@ def _named_in(by: _Named, content: bytes) -> Iterator[_Named]:
                 yield from (_Named(path, by.cwd, is_read=True) for path in _matching(pattern, folder))
     for word in map(os.fsdecode, dict.fromkeys(_ENTERED.findall(content))):
         for place in (os.path.normpath(os.path.join(folder, word)) for folder in folders):
-            yield from (_Named(os.path.join(place, name), place, is_read=True) for name in _MAKEFILES)
+            yield from (_Named(os.path.join(place, name), place, is_read=True) for name in MAKEFILES)
 
 
 def _matching(pattern: bytes, folder: str) -> Iterator[str]:

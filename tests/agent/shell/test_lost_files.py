@@ -49,6 +49,7 @@ LOST = {
     "git checkout .": ["data/huge.img"],
     "rm -r /shared/x": ["/shared/x"],
     "mv node_modules old": ["node_modules"],
+    "gvfs-trash .venv": [".venv"],
     "rsync -a --delete x/ web": ["web/node_modules"],
     "chmod -R 0 .venv": [".venv"],
     "sed -i s/a/b/ node_modules/x/*.js": ["node_modules"],
