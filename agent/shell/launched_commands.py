@@ -44,6 +44,7 @@ from .launcher_tables import (
 from .parsed_text import ANY, SPLIT, STAR, is_open, is_unknown, program_name
 from .simple_commands import Words
 
+EXEC_OPTIONS = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")  # of find and fd
 MAKES = ("make", "gmake")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # the defaults of make
 _VALUE = lazy_pattern(r"([-\w.:@]+)=(.+)", re.DOTALL)
@@ -243,7 +244,7 @@ def _run_find(made: Launch, words: Words, stdin: str | None) -> None:
     """Add the commands of `-exec` and similar options, each up to `;` or `+`."""
     at = 1
     while at < len(words):
-        if words[at] in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
+        if words[at] in EXEC_OPTIONS:
             ends = [place for place in range(at + 1, len(words)) if words[place] in (";", "+")]
             end = ends[0] if ends else len(words)
             command = [word.replace("{}", ANY) for word in words[at + 1 : end]]

@@ -31,6 +31,7 @@ from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .destructive import may_overwrite
+from .launched_commands import EXEC_OPTIONS
 from .launcher_arguments import option_values
 from .line_reading import Invocation, LineReading, read_line
 from .mass_deletion import FINDERS, MODE_CHANGERS, REMOVERS, split_find
@@ -226,9 +227,8 @@ def _each(scene: Scene, words: Iterable[str], below: bool, named: bool = False) 
 
 def _is_run_by_find(scene: Scene) -> bool:
     """Return whether the files of a command are those that a `find` in the line finds."""
-    executing = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X")
     finders = (each for each in scene.line if each.program in FINDERS)
-    return scene.command.level > 0 and any(word in executing for each in finders for word in each.words)
+    return scene.command.level > 0 and any(word in EXEC_OPTIONS for each in finders for word in each.words)
 
 
 def _found(scene: Scene, places: Places, folders: Sequence[str], is_steered: bool) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
+from .launched_commands import EXEC_OPTIONS
 from .line_reading import Invocation
 from .parsed_text import SPLIT, STAR, is_open, is_unknown, program_name
 from .vital_places import Scene
@@ -57,8 +58,7 @@ def deleted_by_find(scene: Scene) -> str:
 
 def _executed(arguments: tuple[str, ...]) -> list[str]:
     """Return the words after `-exec` and similar options, including those within scripts."""
-    starting = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X")
-    start = next((at for at, word in enumerate(arguments, 1) if word in starting), len(arguments))
+    start = next((at for at, word in enumerate(arguments, 1) if word in EXEC_OPTIONS), len(arguments))
     return [program_name(part) for word in arguments[start:] for part in word.split()]
 
 

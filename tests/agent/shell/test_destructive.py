@@ -86,6 +86,7 @@ RUIN: dict[str, list[str]] = {
         "cd /tmp && find -L ~ -delete", "cd /tmp; find -P -O3 / -delete", "cd /tmp; find -D tree ~ -delete",
         "cd /tmp; find -- /etc -exec rm {} +", "cd /tmp; find -x / -delete", "cd /tmp; fd -H . ~ -x rm",
         "find -D tree -delete", "fd -x rm", "find ~ -exec rimraf {} +", "ls -A | xargs rimraf",
+        "cd /tmp; fd . ~ --exec rm", "cd /tmp; fd . ~ --exec-batch chmod 777",
         "for f in $(ls); do rm -rf $f; done",
         "rm -rf $(ls /)", "rm -rf `ls -d /*`", "rm -rf $(find / -maxdepth 1)", "rm -rf $(echo /*)",
         "rm -rf $(ls -A ~ 2>/dev/null)", "rm -rf $(ls ..)", "for d in $(ls /); do rm -rf /$d; done",
