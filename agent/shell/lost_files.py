@@ -34,25 +34,24 @@ from .destructive import may_overwrite
 from .launched_commands import EXEC_OPTIONS
 from .launcher_arguments import option_values
 from .line_reading import Invocation, LineReading, read_line
-from .mass_deletion import FINDERS, MODE_CHANGERS, REMOVERS, split_find
+from .mass_deletion import FINDERS, MODE_CHANGERS, MOVERS, REMOVERS, split_find
 from .output_files import output_words
 from .parsed_text import ANY, STAR, is_unknown
 from .program_names import GitCall
+from .system_damage import COPIERS
 from .vital_places import Places, Scene, name_fits, scenes
 
 _CACHES = word_set(
     "__pycache__ .tox .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .gradle .DS_Store"
 )
 _REPOSITORIES = word_set(".git .hg .svn .jj")
-_MOVERS = word_set("mv gmv")
-_COPIERS = word_set("cp gcp rsync ln install")  # write to their last operand
 _WRITERS = word_set("tee truncate sponge sed gsed perl ruby dd patch ed ex gzip gunzip xz unxz bzip2 zstd")
 _EDITORS = word_set("sed gsed perl ruby")
 _SEARCHERS = word_set("grep egrep fgrep ggrep")
 _ATTRIBUTE_CHANGERS = MODE_CHANGERS | {"setfattr"}
 _MANAGERS = word_set("npm yarn pnpm venv virtualenv uv poetry pipenv")
 _REMOVING_VERBS = word_set("ci install i add prune update up uninstall remove rm dedupe clean-install")
-_CHANGERS = REMOVERS | _MOVERS | _ATTRIBUTE_CHANGERS | (_WRITERS - _EDITORS)
+_CHANGERS = REMOVERS | MOVERS | _ATTRIBUTE_CHANGERS | (_WRITERS - _EDITORS)
 _DELETING_CODE = lazy_pattern(
     r"\b(?:rmtree|rm_rf|rm_r|rmSync|rmdirSync|removeSync|remove_tree|rimraf|removedirs|deltree|unlink|unlinkSync"
     r"|remove|rmdir|rm|delete|clean|rename|move|f?truncate|(?:create|write|append)(?:File|Stream|WriteStream)(?:Sync)?"
@@ -178,11 +177,11 @@ def _targets(scene: Scene) -> Iterator[_Target]:
     if program in REMOVERS or "--remove-files" in scene.arguments:
         recursive = program not in ("rm", "grm", "unlink") or scene.has_flag("rR", "--recursive")
         yield from _each(scene, operands, below=recursive, named=True)
-    elif program in _MOVERS:
+    elif program in MOVERS:
         for target in _each(scene, operands[:-1], below=True):
             yield target._replace(removed=True)
         yield from _each(scene, operands[-1:], below=False)
-    elif program in _COPIERS:
+    elif program in COPIERS:
         deletes = any(option.startswith("--del") for option in scene.options())
         yield from _each(scene, operands[-1:], below=deletes)
     elif program in _WRITERS and _writes(scene):
@@ -248,7 +247,7 @@ def _changes_found(words: Sequence[str]) -> bool:
     in_place = any(re.match(r"-\w*i|--in-place", word) for word in words)
     into_found = ("{}", ";") in pairwise(words) or ("{}", "+") in pairwise(words)
     return any(
-        word in _CHANGERS or (word in _EDITORS and in_place) or (word in _COPIERS and into_found)
+        word in _CHANGERS or (word in _EDITORS and in_place) or (word in COPIERS and into_found)
         for word in words
     )
 

@@ -12,6 +12,7 @@ from .vital_places import Scene
 
 FINDERS = word_set("find gfind fd fdfind")
 MODE_CHANGERS = word_set("chmod chown chgrp setfacl chattr gchmod gchown")
+MOVERS = word_set("mv gmv")
 REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash gvfs-trash gio rimraf del rd")
 _TREE_REMOVERS = REMOVERS - {"gio", "shred"}  # by their operands alone
 _REMOVING_VERBS = {  # of programs that do more than remove
@@ -218,7 +219,7 @@ def deleted_by_rsync(scene: Scene) -> str:
 
 def moved_place(scene: Scene) -> str:
     """Return the effect of `mv` on a vital place."""
-    if scene.program not in ("mv", "gmv"):
+    if scene.program not in MOVERS:
         return ""
     targets = frozenset(("-t", "--target-directory", "-S", "--suffix"))
     operands = scene.operands(targets)

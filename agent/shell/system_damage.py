@@ -10,6 +10,7 @@ from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .line_reading import Invocation
+from .mass_deletion import MOVERS
 from .parsed_text import ANY, STAR, is_open, is_unknown
 from .vital_places import Scene, is_device, is_system_file
 
@@ -41,7 +42,7 @@ _OUTPUT_OPTIONS = {
     "sort": ("o", "--output"),
 }
 _VERBS = {"rm": "removes", "unlink": "removes", "mv": "moves or replaces", "gmv": "moves or replaces"}
-_TARGET_LAST = word_set("cp mv install ln gcp gmv ginstall rsync scp")
+COPIERS = word_set("cp install ln gcp ginstall rsync scp")  # write to their last operand, as mv does
 _MATCHES_ALL = lazy_pattern(rf"\^?[.*{STAR}]*\$?")
 _BACKGROUND_LOOP = lazy_pattern(
     r"\b(?:while|until)\s+(?:true|:|false|1|\[\s*1\s*\]|\(\(\s*1\s*\)\))\s*;?\s*do\b[^;\n]*[^&>|\s]\s*&\s*done"
@@ -107,7 +108,7 @@ def _written_words(scene: Scene) -> list[str]:
         return [word[3:] for word in arguments if word.startswith("of=")]
     if program in ("tee", "truncate", "unlink", "rm", "shred", "sponge"):
         return scene.operands(frozenset(("-s", "--size", "-r")))
-    if program in _TARGET_LAST and not (program == "ln" and not scene.has_flag("f", "--force")):
+    if program in COPIERS | MOVERS and not (program == "ln" and not scene.has_flag("f", "--force")):
         return _copied_to(scene, _copied(scene))
     if program in ("sed", "perl", "ruby", "gsed") and scene.has_flag("i", "--in-place"):
         return [word for word in scene.operands(frozenset(("-e", "-f"))) if word.startswith("/")]
@@ -149,7 +150,7 @@ def _copied_to(scene: Scene, operands: list[str]) -> list[str]:
     if len(operands) < 2:
         return []
     target = operands[-1]
-    moved = operands[:-1] if scene.program in ("mv", "gmv") else []
+    moved = operands[:-1] if scene.program in MOVERS else []
     within = [f"{target.rstrip('/')}/{word.rpartition('/')[2]}" for word in operands[:-1]]
     return [target, *moved, *(path for path in within if target.rstrip("/") in _BINARY_FOLDERS)]
 

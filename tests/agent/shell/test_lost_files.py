@@ -50,6 +50,8 @@ LOST = {
     "rm -r /shared/x": ["/shared/x"],
     "mv node_modules old": ["node_modules"],
     "gvfs-trash .venv": [".venv"],
+    "ginstall x .venv/bin": [".venv"],
+    "scp host:x .venv/bin": [".venv"],
     "rsync -a --delete x/ web": ["web/node_modules"],
     "chmod -R 0 .venv": [".venv"],
     "sed -i s/a/b/ node_modules/x/*.js": ["node_modules"],
