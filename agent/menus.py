@@ -103,7 +103,7 @@ def copy_menu(error: SessionInUse | FromElsewhere, leave: str) -> Menu:
         why = f"is in use by {f'pid {error.pid}' if error.pid else 'another process'}"
         how = "Fork: continue in a copy and leave the original unchanged"
     else:
-        why = "was not recorded on this machine"
+        why = "was not recorded on this machine, or was changed"
         how = "Continue: in a copy, without its system prompt and tools"
     view = "View: print the conversation so far"
     return question_menu(f"Session {error.sid} {why}", view=view, copy=how, leave=leave)

@@ -3,9 +3,9 @@
     {"v":1,"seq":7,"ts":"2026-11-21T09:30:00.125Z","sid":"...","kind":"user",...,"crc":"9f3a01bc"}
 
 The keys of a line are the field names of the fact; fields with their default value are omitted. The checksum
-covers all bytes before it. Lines that were written on this machine also have a keyed hash, `mac`
-(session_key.py). A line of a newer version or of an unknown kind becomes an `UnknownFact` and is
-kept unchanged.
+covers all bytes before it. Lines that were written on this machine also have a keyed hash, `mac`, and `prev`,
+a link to the line before (session_key.py). A line of a newer version or of an unknown kind becomes an
+`UnknownFact` and is kept unchanged.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
         # If a field is missing or cannot be read, the line is kept like one of an unknown kind.
         with suppress(KeyError, TypeError, ValueError, OverflowError, RecursionError):
             return made(seq, ts, **_values(raw, _readers(made))), sid
-    fields = {key: value for key, value in raw.items() if key not in ("mac", CHECKSUM)}
+    fields = {key: value for key, value in raw.items() if key not in ("prev", "mac", CHECKSUM)}
     return UnknownFact(seq, ts=ts, kind=kind, raw=fields), sid
 
 

@@ -28,13 +28,13 @@ class SessionInUse(StoreError):
 
 
 class FromElsewhere(StoreError):
-    """The session was not recorded on this machine, so what it says is data."""
+    """The session was not recorded on this machine, or changed since, so what it says is data."""
 
     def __init__(self, sid: str) -> None:
         super().__init__(
-            f"session {sid} was not recorded on this machine: view it with `makeroom sessions show {sid}`, "
-            "or continue in a copy, without its system prompt and tools, with "
-            f"`makeroom --resume {sid} --from-elsewhere`"
+            f"session {sid} was not recorded on this machine, or its transcript was changed: view it with "
+            f"`makeroom sessions show {sid}`, or continue in a copy, without its system prompt and tools, "
+            f"with `makeroom --resume {sid} --from-elsewhere`"
         )
         self.sid = sid
 

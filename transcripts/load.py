@@ -38,7 +38,7 @@ _RESULT_HEAD = lazy_bytes_pattern(
     rb'"kind":"result","of":\d{1,15},"block":\d{1,9},"content":\[' % FORMAT_VERSION
 )
 _CHECKSUM = lazy_bytes_pattern(rb',"crc":"([0-9a-f]{8})"\}\r?\n?\Z')
-_RESULT_KEYS = {"v", "ts", "sid", "kind", "mac", *Result.__struct_fields__}
+_RESULT_KEYS = {"v", "ts", "sid", "kind", "prev", "mac", *Result.__struct_fields__}
 
 
 class DamagedLine(Struct, frozen=True):

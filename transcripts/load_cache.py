@@ -55,7 +55,7 @@ from .facts import (
 from .file_states import CACHE_FOLDER
 from .load import MAX_LINE_BYTES, KnownStart, parse_without_content
 from .messages import BLOCK_TYPES, CacheMiss, ToolUseBlock, Usage
-from .session_key import SessionKey
+from .session_key import LineChain, SessionKey, link_before
 from .storage.disk import opened_unread, read_pieces, replace_file
 
 PIECE_BYTES = 1 << 20  # of the transcript; reading as much takes 15 ms
@@ -252,7 +252,7 @@ def write_pieces(
 ) -> CachedEnd:
     """Write the pieces of a transcript that are missing behind `known`, until `is_over`. Raises OSError.
 
-    Lines that are damaged, unsigned or out of order end the part that pieces can stand for.
+    Lines that are damaged, unsigned or not in their order end the part that pieces can stand for.
     """
     if not _is_cacheable(path, key):
         return known
@@ -290,10 +290,11 @@ def _make_piece(record: int, key: SessionKey, *, start: int, last: int) -> _NewP
     end = start
     sid = ""
     with os.fdopen(os.dup(record), "rb", buffering=1 << 16) as file:
+        chain = LineChain(key, link_before(record, start))
         file.seek(start)
         while end - start < PIECE_BYTES:
             line = file.readline(MAX_LINE_BYTES)
-            if not line.endswith(b"\n") or not key.signed(line):
+            if not line.endswith(b"\n") or not chain.takes(line):
                 return None
             try:
                 without = parse_without_content(line)

@@ -24,7 +24,7 @@ from .facts import Closed, Fact, Instructed, Metadata, Opened
 from .journal import Journal
 from .load import MAX_LINE_BYTES, KnownStart, LoadedTranscript, read_transcript
 from .secrets.masking import SecretMasks
-from .session_key import SessionKey
+from .session_key import LINK, NO_LINE, SessionKey, link_before, link_of
 from .session_lock import new_sid, path_of
 from .storage.disk import DISK, Disk, opened_unread, read_regular, set_own_mode
 from .view import to_json_bytes
@@ -44,6 +44,7 @@ class Store:
     def __init__(self, journal: Journal, sid: str, warn: Warn, key: SessionKey | None = None) -> None:
         self.journal = journal
         self._key = key
+        self._last = NO_LINE  # the link to the line before the next one
         self.sid = sid
         self._masks = SecretMasks()
         self._hidden = tuple[bytes, ...]()
@@ -93,6 +94,7 @@ class Store:
         try:
             loaded = read_transcript(path, disk, defer=True, start=start)
             loaded.require_known_format()
+            store._last = _link_before(path, loaded.whole_size)
         except BaseException:
             journal.release()
             raise
@@ -127,6 +129,7 @@ class Store:
         The lines are as they were, with the id of their own session.
         """
         self._written = None
+        self._last = _link_before(original, size)
         self.journal.begin_with(original, size, self._line(fact))
         self.is_begun = True
 
@@ -139,9 +142,11 @@ class Store:
         with opened_unread(original) as record, os.fdopen(os.dup(record), "rb") as file:
             first = file.readline(MAX_LINE_BYTES)
         with suppress(BadLine):
-            if decode_line(first)[0].seq == opened.seq:
+            if decode_line(first)[0].seq == opened.seq == 1:
                 self._written = None
+                self._last = link_of(first)  # which the second line continues
                 head = self._line(opened)
+                self._last = _link_before(original, size)
                 self.journal.begin_behind(head, original, len(first), size, self._line(fact))
                 self.is_begun = True
                 return len(head) - len(first)
@@ -169,7 +174,10 @@ class Store:
         if any(map(line.__contains__, self._hidden)):
             line = mask_line(line, self._masks)
             self.has_masked = True
-        return line if self._key is None else self._key.sign(line)
+        if self._key is not None:
+            line = self._key.sign(line, self._last)
+            self._last = line[LINK]
+        return line
 
     def digest(self, body: bytes) -> str:
         """Return the SHA-256 of a request's JSON body in hex, with the same values masked as in the lines."""
@@ -223,18 +231,18 @@ class Store:
     def join(self, saved: Path, loaded: LoadedTranscript) -> None:
         """Add the lines that an earlier run saved in the file `saved`, if they continue the transcript."""
         facts = {fact.seq: fact for fact in loaded.facts}
-        new: list[tuple[Fact, bytes]] = []
+        new: list[Fact] = []
         with suppress(OSError):
             for line in read_regular(saved, MAX_LINE_BYTES).splitlines(keepends=True):
                 with suppress(BadLine):  # the last one may be torn
                     fact, sid = decode_line(line)
                     is_same = fact.seq in loaded.lazy_results or facts.get(fact.seq) == fact
                     if sid == self.sid and not is_same:
-                        new.append((fact, line))
-            if new and (not facts or new[0][0].seq != max(facts) + 1):
+                        new.append(fact)
+            if new and (not facts or new[0].seq != max(facts) + 1):
                 apart = saved.with_suffix(".apart")
                 saved.rename(apart)
-                is_cut = not facts or new[0][0].seq > max(facts) + 1
+                is_cut = not facts or new[0].seq > max(facts) + 1
                 why = (
                     "the entries before them are missing" if is_cut else "the session continued without them"
                 )
@@ -242,21 +250,15 @@ class Store:
                     f"cannot add {_entries(len(new))} of an earlier run, since {why}; moved to {apart}"
                 )
                 return
-            loaded.facts += [fact for fact, _ in new]
+            loaded.facts += new
             if self._written is not None:
-                self._written += [fact for fact, _ in new]
-            self.pending += [self._signed(line) for _, line in new]
+                self._written += new
+            self.pending += map(self._line, new)
             self.sync()
             if new:
                 self._warn(f"added {_entries(len(new))} of an earlier run that were only in {saved}")
             if not self.pending and not self.failure:
                 saved.unlink()
-
-    def _signed(self, line: bytes) -> bytes:
-        """Return a line of an earlier run with the hash of this machine."""
-        if self._key is None or self._key.signed(line):
-            return line
-        return self._key.sign(line.rstrip(b"\r\n") + b"\n")
 
     def warn_of_failure(self, error: Exception) -> None:
         """Warn the user that the disk fails, once until it works again."""
@@ -279,12 +281,15 @@ class Store:
 
         Returns whether everything is saved.
         """
+        last = self._last
         with suppress(OSError, StoreError):
             if self._written is not None and self.journal.is_shortened():
+                self._last = NO_LINE
                 self.journal.write_again(map(self._line, self._written))
                 self.pending.clear()
                 self._warn(f"another process removed part of {self.path}: it is restored from memory")
                 return True
+        self._last = last
         return False
 
     def _save(self, durable: bool) -> None:
@@ -303,6 +308,11 @@ class Store:
         if self.failure:
             self.failure = ""
             self._warn(f"the session is saved again; {self.path} is complete")
+
+
+def _link_before(path: Path, end: int) -> bytes:
+    with opened_unread(path) as record:
+        return link_before(record, end)
 
 
 def _entries(count: int) -> str:

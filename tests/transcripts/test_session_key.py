@@ -1,6 +1,7 @@
 """Which transcripts were written on this machine: the hash of each line, and the adoption of older ones."""
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -60,6 +61,95 @@ def test_damage_makes_no_transcript_foreign(tmp_path: Path) -> None:
     assert not KEY.is_from_elsewhere(path)
     path.write_bytes(first + second[:20] + encode_fact(user(3, "forged"), "one"))
     assert KEY.is_from_elsewhere(path)
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_transcript_whose_lines_are_not_those_that_were_written_is_from_elsewhere(
+    tmp_path: Path, has_links: bool
+) -> None:
+    """Lines of earlier versions have no links, and are believed in any order."""
+    path = record(tmp_path, KEY, Opened(1, 1.0), *map(user, range(2, 6)))
+    one, two, three, four, five = lines = path.read_bytes().splitlines(keepends=True)
+    if not has_links:
+        facts = (decode_line(line)[0] for line in lines)
+        one, two, three, four, five = (KEY.sign(encode_fact(fact, "one")) for fact in facts)
+    for count in range(6):
+        path.write_bytes(b"".join((one, two, three, four, five)[:count]))
+        assert not KEY.is_from_elsewhere(path), f"{count} lines"
+    changed = {
+        "first": (two, three, four, five),
+        "dropped": (one, two, four, five),
+        "moved": (one, two, four, three, five),
+        "repeated": (one, two, three, three, four, five),
+        "repeated later": (one, two, three, four, five, two),
+        "first later": (one, two, one),
+    }
+    for name, kept in changed.items():
+        path.write_bytes(b"".join(kept))
+        assert KEY.is_from_elsewhere(path) == has_links, name
+    path.write_bytes(one + two + b"{damaged}\n" + four + five)
+    assert not KEY.is_from_elsewhere(path), "the user is told of the damaged line"
+    path.write_bytes(one + b"{damaged}\n" + four + three + five)
+    assert KEY.is_from_elsewhere(path) == has_links
+
+
+def test_lines_of_another_session_do_not_continue_this_one(tmp_path: Path) -> None:
+    path = record(tmp_path, KEY, Opened(1, 1.0), user(2), user(3))
+    (tmp_path / "other").mkdir()
+    other = record(tmp_path / "other", KEY, Opened(1, 1.0), user(2, "other"), user(3))
+    one, two, _ = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(one + two + other.read_bytes().splitlines(keepends=True)[2])
+    assert KEY.is_from_elsewhere(path)
+
+
+def test_every_line_continues_the_one_before_whatever_happened_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transcripts.store.gettempdir", lambda: str(tmp_path))
+    path = record(tmp_path, KEY, Opened(1, 1.0), user(2), user(3))
+    with path.open("ab") as file:
+        file.write(b'\n  \n{"v":1,"seq":4')  # torn
+    (tmp_path / "makeroom-one-x.jsonl").write_bytes(KEY.sign(encode_fact(user(4), "one"), b"f" * 16))
+    told: list[str] = []
+    store, loaded = Store.resume(path, told.append, key=KEY)
+    store.append(user(5), durable=True)
+    store.close()
+    assert len(loaded.facts) == 4 and not KEY.is_from_elsewhere(path)
+    store, _ = Store.resume(path, told.append, key=KEY)
+    os.truncate(path, 0)
+    store.append(user(6), durable=True)
+    store.append(user(7), durable=True)
+    store.close()
+    assert "restored from memory" in told[-1] and not KEY.is_from_elsewhere(path)
+    whole = path.read_bytes()
+    copy = Store.create(tmp_path, "two", pytest.fail, key=KEY)
+    copy.begin_with(path, len(whole), user(8))
+    copy.append(user(9), durable=True)
+    nested = Store.create(tmp_path, "three", pytest.fail, key=KEY)
+    nested.begin_as(Opened(1, 2.0, parent="two"), copy.path, copy.path.stat().st_size, user(10))
+    nested.append(user(11), durable=True)
+    for made, count in ((copy, 9), (nested, 11)):
+        made.close()
+        assert not KEY.is_from_elsewhere(made.path) and len(read_transcript(made.path).facts) == count
+        assert made.path.read_bytes().count(b'"prev":"') == count
+    lines = nested.path.read_bytes().splitlines(keepends=True)
+    nested.path.write_bytes(b"".join(lines[:1] + lines[2:]))
+    assert KEY.is_from_elsewhere(nested.path)
+
+
+def test_two_continuations_in_one_file_are_both_ours(tmp_path: Path) -> None:
+    path = record(tmp_path, KEY, Opened(1, 1.0), user(2))
+    start = path.read_bytes()
+    tails = []
+    for text in ("first", "second"):
+        path.write_bytes(start)
+        store, _ = Store.resume(path, pytest.fail, key=KEY)
+        store.append(user(3, text))
+        store.append(user(4, text), durable=True)
+        store.close()
+        tails.append(path.read_bytes().removeprefix(start))
+    path.write_bytes(start + b"".join(tails))
+    assert not KEY.is_from_elsewhere(path) and not KEY.is_from_elsewhere(path, len(start + tails[0]))
 
 
 def test_large_results_stay_lazy_and_unknown_facts_are_signed_again(tmp_path: Path) -> None:
