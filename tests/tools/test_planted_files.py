@@ -290,6 +290,8 @@ REPORTED = {
     "deep/er/down/below/.vscode/tasks.json": "",
     "deep/er/down/below/sitecustomize.py": "",
     ".git/rebase-merge/git-rebase-todo": "pick 1234 one\nexec evil\n",
+    ".git/worktrees/x/rebase-merge/git-rebase-todo": "exec evil\n",
+    ".git/modules/x/rebase-merge/git-rebase-todo": "x evil\n",
     "tools/clean.sh": "",
     "tools/alias.sh": "",
 }
@@ -310,6 +312,28 @@ def test_files_that_other_programs_run_are_reported_in_one_line(project: Path) -
         if name.endswith("/.git"):
             (project / name).unlink()
     assert report_planted(project, since, told) == []
+
+
+@pytest.mark.parametrize("place", [".git", "deep/.git", ".git/modules/x", ".git/worktrees/x"])
+def test_files_that_git_acts_on_without_running_them_are_reported(project: Path, place: str) -> None:
+    """But not those of a repository that is new as well."""
+    plant(project / place / "config", "[core]\n")
+    plant(project / place / "info/exclude")
+    assert "info/exclude" not in "".join(report_planted(project, time.time() - 1, set()))
+    made = (project / place / "config").stat().st_ctime
+    while time.time() < made + 0.1:
+        plant(project / "clock")
+    told = set[str]()
+    for name in ("info/exclude", "info/sparse-checkout", "info/grafts", "objects/info/alternates"):
+        plant(project / place / name)
+        assert report_planted(project, made + 0.1, told) == [
+            f"git acts on files that changed while commands ran: {place}/{name}"
+        ]
+    for name in ("refs/replace", "remotes", "branches"):
+        plant(project / place / name / "origin")
+        (line,) = report_planted(project, made + 0.1, told)
+        assert line.endswith(f": {place}/{name}")
+    assert report_planted(project, made + 0.1, told) == []
 
 
 def test_programs_of_an_environment_are_reported_by_their_directory(project: Path) -> None:

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 from collections import Counter, deque
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -32,10 +32,14 @@ from .guarded_state import LISTED_FOLDER, rename_aside
 MAX_DEPTH = 100
 _MAX_SEEN_FILES = 20_000  # files and directories, nearest to the top first: 0.1 s
 _MAX_NAMED = 6
+_MAX_PARTS = 100  # worktrees, and submodules
 _CLOCK_S = 0.02  # by which the time of a file may be behind the clock
 _CONTROLS_GIT = lazy_pattern(r"((?:.+/)?)(?:hooks|commondir|config\.worktree|info/attributes)")
 _STEERING_NAMES = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _TODO = "rebase-merge/git-rebase-todo"
+# Of a repository, by which git decides what to show, hide, remove from a checkout, or where to push.
+_READ_BY_GIT = ("info/exclude", "info/sparse-checkout", "info/grafts", "objects/info/alternates")
+_FOLDERS_READ_BY_GIT = ("refs/replace", "remotes", "branches")
 _EXECUTED = lazy_bytes_pattern(rb"^[ \t]*(?:exec|x)[ \t]", re.MULTILINE)
 _RUN_LATER = word_set(".husky .vscode .idea .devcontainer .githooks")
 _RUN_FILES = word_set("sitecustomize.py usercustomize.py .envrc")
@@ -95,21 +99,31 @@ def report_planted(
         f"{one_line_path(name)} makes git run programs: renamed to {one_line_path(new)}"
         for name, new in list(aside.items())[:_MAX_NAMED]
     ]
-    if not found:
-        return lines
+    read_by_git = {name: count for name, count in found.items() if _is_read_by_git(name)}
+    run = {name: count for name, count in found.items() if name not in read_by_git}
+    for names, what in ((run, "other programs run files"), (read_by_git, "git acts on files")):
+        if names:
+            lines.append(f"{what} that changed while commands ran: {_enumerated(names)}")
+    return lines
+
+
+def _enumerated(found: Mapping[str, int]) -> str:
+    """Return the first names, each with its number of files."""
     shown = [
         f"{one_line_path(name)} ({count} files)" if count > 1 else one_line_path(name)
-        for name, count in found.items()
+        for name, count in islice(found.items(), _MAX_NAMED)
     ]
-    more = f" and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
-    return [
-        *lines,
-        f"other programs run files that changed while commands ran: {', '.join(shown[:_MAX_NAMED])}{more}",
-    ]
+    more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
+    return f"{', '.join(shown)}{more}"
+
+
+def _is_read_by_git(path: str) -> bool:
+    """Return whether the path of a planted file is that of one that git acts on, but that runs nothing."""
+    return path.endswith(_READ_BY_GIT) or path.endswith(_FOLDERS_READ_BY_GIT)
 
 
 def _planted(top: int, since: float, is_repository: bool) -> Iterator[str]:
-    """Yield the changed files that other programs run, or their directory for directories of programs."""
+    """Yield the changed files that other programs run or git acts on; of some directories, only its path."""
     scripts = _configured_scripts(top)
     waiting = deque([""])
     seen = 0
@@ -155,16 +169,36 @@ def _entries(top: int, place: str) -> Iterator[os.DirEntry[str]]:
 def _git_files(top: int, git: str, since: float, *, is_protected: bool) -> Iterator[str]:
     """Yield the changed files of a git directory that git acts on, and an open rebase that runs commands.
 
-    Those of a repository that `is_protected` cannot have changed.
+    Those that make git run programs cannot have changed in a repository that `is_protected`. Of a new one, as
+    its configuration is new, only they are of interest.
     """
-    paths = []
+    steering = [f"{git}/{name}" for name in _STEERING_NAMES]
     if not is_protected:
-        paths = [f"{git}/{name}" for name in _STEERING_NAMES]
         with suppress(OSError):
             hooks = names_in(top, f"{git}/hooks")
-            paths += [f"{git}/hooks/{name}" for name in hooks if not name.endswith(".sample")]
-    if _EXECUTED.search(_beginning(top, f"{git}/{_TODO}") or b""):
-        paths.append(f"{git}/{_TODO}")
+            steering += [f"{git}/hooks/{name}" for name in hooks if not name.endswith(".sample")]
+        yield from _changed(top, steering, since)
+    for place in (git, *_parts_of(top, git)):
+        if _EXECUTED.search(_beginning(top, f"{place}/{_TODO}") or b""):
+            yield from _changed(top, [f"{place}/{_TODO}"], since)
+        if any(_changed(top, [f"{place}/config"], since)):
+            continue
+        yield from _changed(top, [f"{place}/{name}" for name in _READ_BY_GIT], since)
+        for folder in (f"{place}/{name}" for name in _FOLDERS_READ_BY_GIT):
+            with suppress(OSError):
+                for _ in _changed(top, [f"{folder}/{name}" for name in names_in(top, folder)], since):
+                    yield folder
+
+
+def _parts_of(top: int, git: str) -> Iterator[str]:
+    """Yield the git directories of a repository's worktrees, and of submodules without a nested name."""
+    for folder in (f"{git}/worktrees", f"{git}/modules"):
+        with suppress(OSError):
+            yield from (f"{folder}/{name}" for name in islice(names_in(top, folder), _MAX_PARTS))
+
+
+def _changed(top: int, paths: Iterable[str], since: float) -> Iterator[str]:
+    """Yield the paths of files that have changed since a time."""
     for path in paths:
         above, name = os.path.split(path)
         with suppress(OSError), closing(safe_open(above, FOLDER_FLAGS, base=top)) as here:
