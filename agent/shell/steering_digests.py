@@ -39,13 +39,15 @@ def steering_digests(
     """Return the digest of each of these files by its path in the project, and of scripts that they name.
 
     A name may be a pattern with `*`. The files are looked for in `folder`, above it, and in directories that
-    the operands name. Makefiles and shell scripts are followed as far as they name others, relative to
-    themselves or to where they are run.
+    the operands name. An operand may also name a script: whatever the program, it may run it. Makefiles and
+    shell scripts are followed as far as they name others, relative to themselves or to where they are run.
     """
     places = [*_upwards(folder, project)]
-    below = (os.path.normpath(os.path.join(folder, word)) for word in operands)
-    places += [place for place in below if os.path.isdir(place)]
-    waiting = [
+    below = {word: os.path.normpath(os.path.join(folder, word.rpartition("=")[2])) for word in operands}
+    places += [place for place in below.values() if os.path.isdir(place)]
+    given = (path for word, path in below.items() if not _MADE.search(word))
+    waiting = [_Named(path, folder, is_read=os.access(path, os.X_OK)) for path in given]
+    waiting += [
         _Named(path, place, is_read=True)
         for place in places
         for name in names
@@ -73,7 +75,7 @@ def steering_digests(
 class _Named(NamedTuple):
     """The path of a file, and the directory in which it is used.
 
-    is_read  a program reads it by itself, so it may have any name
+    is_read  a program reads or runs it by itself, so it may have any name
     """
 
     path: str

@@ -2,8 +2,13 @@
 
 A rule that runs `make install` outside the sandbox was given for the Makefile that the user knew. A sandboxed
 command can rewrite it, and then the same line would run anything outside. So the rule remembers the digests
-of these files: those that the program reads by itself, those that the line names, and the scripts of the
-project that either of them names. Other sources are not covered, such as the modules that `pytest` imports.
+of these files: those that the program reads by itself, the scripts that the line names (whichever program
+gets them), and the scripts of the project that either of them names.
+
+The code that a program is made of is not covered: what `cargo run` compiles, and the modules that `pytest`
+imports. Who runs that outside for good means the code as it develops. A question after each edit would leave
+nothing of the rule, and a smaller set of files would be a guess. Data is not covered either, such as what
+`scp` sends.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ _OF_TESTS = f"conftest.py pytest.ini {_OF_PYTHON}"
 _OF_CONTAINERS = (
     "compose.yaml compose.yml docker-compose.yaml docker-compose.yml compose.override.yaml"
     " compose.override.yml docker-compose.override.yaml docker-compose.override.yml Dockerfile Containerfile"
-    " docker-bake.hcl docker-bake.json"
+    " docker-bake.hcl docker-bake.json .env"
 )
 # Of programs that build, test and deploy: any of them may run what such a file says.
 _OF_BUILDERS = (
@@ -93,10 +98,9 @@ def known_programs(line: str, seen: Standpoint) -> KnownPrograms:
         command = scene.command
         here = scene.here or seen.places.cwd
         names = [*_READ_BY.get(command.program, "").split(), *_named_files(command)]
-        if names:
-            found = seen.files.steering_digests(names, list(_operands(command)), here)
-            own = posixpath.relpath(posixpath.join(here, command.words[0]), seen.places.folder)
-            files |= {name: digest for name, digest in found.items() if name != own}
+        found = seen.files.steering_digests(names, list(_operands(command)), here)
+        own = posixpath.relpath(posixpath.join(here, command.words[0]), seen.places.folder)
+        files |= {name: digest for name, digest in found.items() if name != own}
     files |= made_digests(line, seen)
     return KnownPrograms(own_programs_of(line, seen.places.cwd, seen.files), files)
 

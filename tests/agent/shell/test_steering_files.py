@@ -37,6 +37,7 @@ _FILES = {
     "sub/.git/config": "[core]\n",
     ".git/config": "[core]\n",
     "notes.txt": "a\n",
+    "src/main.rs": "fn main() {}\n",
     "vite.config.ts": "\n",
     "main.tf": "\n",
     "gradle/wrapper/gradle-wrapper.properties": "distributionUrl=https://example.org/g.zip\n",
@@ -82,6 +83,7 @@ def allowing(line: str, folder: Path) -> PermissionStore:
         ("pytest tests", "conftest.py"),
         ("pytest tests", "pyproject.toml"),
         ("docker compose up -d", "compose.yaml"),
+        ("docker compose up -d", ".env"),
         ("docker compose -f ops/compose.yaml up", "ops/compose.yaml"),
         ("cargo publish", "build.rs"),
         ("just deploy", "justfile"),
@@ -91,6 +93,10 @@ def allowing(line: str, folder: Path) -> PermissionStore:
         ("gradle deploy", "gradle/wrapper/gradle-wrapper.properties"),
         ("python3 -m tools.deploy", "tools/deploy.py"),
         ("ssh host bash < scripts/lib.sh", "scripts/lib.sh"),
+        ("cat scripts/lib.sh | ssh host sh", "scripts/lib.sh"),
+        ("helm upgrade x ./chart --post-renderer bin/release", "bin/release"),
+        ("env $(cat .env) bin/release", "bin/release"),
+        ("kubectl apply -f ops/compose.yaml", "ops/compose.yaml"),
         ("git push", ".husky/pre-push"),
         ("git -C sub push", "sub/.git/config"),
         ("cd sub && git push", "sub/.git/config"),
@@ -116,6 +122,8 @@ def test_a_changed_file_that_steers_the_program_is_named(folder: Path, line: str
         ("make install", "notes.txt"),
         ("make install", "bin/helper.py"),  # a module
         ("scp notes.txt host:", "notes.txt"),
+        ("scp dist/index.js host:", "dist/index.js"),  # which each build makes
+        ("cargo run", "src/main.rs"),  # the code that it runs
         ("ssh host uptime", "Makefile"),
         ("git push", "package.json"),
         ("git push", ".git/config"),  # which commands cannot change
