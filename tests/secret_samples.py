@@ -84,6 +84,16 @@ SECRETS: dict[str, tuple[str, str]] = {
         ("PROD_DB", "k8Jq2mZx" + "91Lp", ""),
         ("GRAFANA_ADMIN", "gr4f4n4-" + "Adm1n", ""),
         ("JENKINS", "11a2b3c4d5e6" + "f7a8b9c0d1e2f3", ""),
+        # Joined names, logins, hooks, and cookies as objects.
+        ("WANDB", "9c1185a5c5e9fc546128" + "08977ee8f548b2258d31", ""),
+        ("HONEYCOMB_WRITEKEY", "4be1d0a9c27f4635" + "8e9b0c1d2e3f4a5b", ""),
+        ("APPLEIDPASS", "abcd-efgh-" + "ijkl-mnop", ""),
+        ("MEETING_PASSCODE", "k8Jq2m-91", ""),
+        ("ORACLE_CONN", "scott/" + "T1ger-9x@db01:1521/ORCLPDB1", "T1ger-9x"),
+        ("BUNDLE_GEMS__EXAMPLE__COM", "deadb33f:" + "c0ffee77", "c0ffee77"),
+        ("BUILD_HOOK", "https://api.example.com/build_hooks/5f2b9c01d3e4a5b6c7d8e9f0", ""),
+        ("DEPLOYER_PK", "0x" + "4be1d0a9c27f46358e9b0c1d2e3f4a5b" * 2, ""),
+        ("FASTLANE_SESSION", "- !ruby/object:HTTP::Cookie\n  value: DAWTKNV2a1b2" + "c3d4e5f60718", ""),
     )
 }
 # Withheld from commands, but no value to look for: it is a word, a place, a placeholder, or too short.
@@ -107,6 +117,9 @@ WITHHELD: tuple[tuple[str, str], ...] = (
     ("UNLOCK_CODE", "A9X2-77QZ" + "-11PK"),
     ("DIRENV_DIFF", "eJzsvWmT27iSNfxXFPr"),
     ("MINIO_ROOT", "r00tpw99"),
+    ("PKCS11_PIN", "64821907"),
+    ("SNMP_COMMUNITY", "r34d-0nly-x9"),
+    ("UNITY_SERIAL", "SC-7K2M-94QX-PL3Z-8WVN-T6YB"),
 )
 # What shells, desktops, CI systems and programs usually set, none of it secret.
 _EVERYDAY: tuple[tuple[str, str], ...] = tuple(
@@ -269,6 +282,17 @@ INNOCENT: tuple[tuple[str, str], ...] = (
     ("KEYCLOAK_ADMIN", "ada1815@example.org"),
     ("DB_LOGIN", "svc_app01"),
     ("HTTP_CLIENT", "okhttp3"),
+    ("SSH_ASKPASS", "/usr/bin/ksshaskpass"),
+    ("COMPASS", "north-by-north-west"),
+    ("ATUIN_SESSION", "018e0a5dac96774bbcceb302099a8057"),
+    ("LED_PIN", "13"),
+    ("GIT_HOOK", "pre-push-2"),
+    ("PREVIEW_HOOK", "https://ci.example.org/hooks/build"),
+    ("DB_CONN", "tcp://10.0.0.3:5432"),
+    ("OWNER_LOGIN", "octocat"),
+    ("ACTION", "octo/app1@v4"),
+    ("BUNDLE_BUILD__NOKOGIRI", "--use-system-libraries"),
+    ("PRODUCT", "PROJ-TEAM-PROD-EAST-0001"),
     ("SOCKET_RENDER", "/private/tmp/com.apple.launchd.uXq8zM4nLk/Render"),
     *_EVERYDAY,
 )

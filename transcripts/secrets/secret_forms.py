@@ -28,12 +28,13 @@ MIN_ADDRESS_KEY_CHARS = 16  # of a key instead of a user name: https://KEY@host
 _BEGIN = r"(?<![A-Za-z])"
 _END = r"(?![A-Za-z])"  # of a word in a name; `_`, digits and other characters separate words
 _SURE_NAME = (
-    r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL"
+    r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|CREDENTIAL"
     r"|(?:ACCESS|ACCOUNT|ADMIN|API|APP|AUTH|CLIENT|CONSUMER|DEPLOY|ENCRYPTION|HMAC|LICENSE|MASTER|PRIVATE|SECRET"
     rf"|SERVICE|SHARED|SIGNING|SUBSCRIPTION)_?KEY)S?{_END}"
     rf"|{_BEGIN}(?:JWT|DSN|BEARER|MNEMONIC|CREDS?|JAAS|CONN(?:ECTION)?_?STR(?:ING)?)S?{_END}"
     rf"|{_BEGIN}(?:SALT|PEPPER|SIGNING|SAS|(?:O?AUTH|JWT|SESSION)_?REFRESH|(?:SEED|RECOVERY)_?(?:PHRASE|CODES?))$"
     rf"|PW{_END}|(?<=_)PWD{_END}|SSHPASS{_END}|{_BEGIN}PASS_?\d*$"
+    r"|(?<!BY)(?<!ASK)(?<!COM)(?<!LOW)(?<!SUR)(?<!BAND)(?<!HIGH)(?<!OVER)(?<!TRES)(?<!MULTI)(?<!UNDER)PASS$"
 )
 # Names that are also used for other things: the value decides as well.
 _LIKELY_NAME = (
@@ -42,17 +43,17 @@ _LIKELY_NAME = (
 )
 # Names of services, and of things that are secret if the value looks random.
 _DOUBTFUL_NAME = (
-    rf"{_BEGIN}(?:API|SID|SEED|HMAC|OTP|PIN|SESSION|LICENSE)$"
+    rf"{_BEGIN}(?:API|SID|SEED|HMAC|OTP|PIN|SESSION|LICENSE)$|[A-Z](?<!HOT)KEYS?$"
     r"|^(?:ADYEN|AIRTABLE|ALGOLIA|AUTH0|BRAINTREE|BUGSNAG|CLOUDFLARE|CODECOV|DATADOG|DD|DIGITALOCEAN|DOCKER_?HUB"
     r"|FASTLY|GITEA|GITLAB|GRAFANA|HCLOUD|HEROKU|HONEYCOMB|HUBSPOT|INTERCOM|JENKINS|JIRA|LINEAR|LINODE|MAILCHIMP"
     r"|MAILGUN|MIXPANEL|NEW_?RELIC|NOTION|NPM|OKTA"
     r"|OPSGENIE|PAGERDUTY|PAYPAL|PLAID|POSTMARK|PYPI|ROLLBAR|SEGMENT|SENDGRID|SENTRY|SHOPIFY|SNYK|SONAR|SQUARE"
-    r"|STRIPE|SUPABASE|TELEGRAM|TWILIO|ZENDESK)(?:_(?:API|APP|BOT|LIVE|PROD|TEST|SID|V\d))*$"
+    r"|STRIPE|SUPABASE|TELEGRAM|TWILIO|WANDB|ZENDESK)(?:_(?:API|APP|BOT|LIVE|PROD|TEST|SID|V\d))*$"
 )
 # Names of things that only a few may do or read: secret if the value is opaque.
 _WEAK_NAME = (
-    rf"{_BEGIN}(?:ACCESS|ADMIN|BIND|CIPHER|CLIENT|CRYPTO?|ENCRYPT(?:ION)?|HASHIDS?|HOOK|LOGIN|MASTER|NEXT_?AUTH"
-    r"|PRIVATE|PSK|RCON|ROOT|SIGN|SIGNATURE|SIGNER|UNLOCK|UNSEAL|VAULT|WALLET|WPA"
+    rf"{_BEGIN}(?:ACCESS|ADMIN|BIND|CIPHER|CLIENT|COMMUNITY|CRYPTO?|ENCRYPT(?:ION)?|HASHIDS?|HOOK|LOGIN|MASTER|NEXT_?AUTH"
+    r"|PK|PRIVATE|PSK|RCON|ROOT|SIGN|SIGNATURE|SIGNER|UNLOCK|UNSEAL|VAULT|WALLET|WPA"
     r"|(?:ACTIVATION|BACKUP|INVITE|PAIRING|UNLOCK)_?CODE)S?(?:_?\d+)?$"
 )
 # Names of facts about a secret: its location, its kind, a limit.
@@ -61,7 +62,7 @@ _NO_SECRET_NAME = (
     r"|(?<!ACCESS_KEY_)ID|TYPE|KIND|MODE|METHOD|ALGORITHM|SCOPE|SCOPES|DOMAIN|PREFIX|TTL|EXPIRY|EXPIRES|AGE"
     r"|TIMEOUT|LENGTH|SIZE|COUNT|LIMIT|BUDGET|ENABLED|DISABLED|REQUIRED|HELPER|COMMAND|PROVIDER|PARALLELISM)$"
     rf"|{_BEGIN}(?:MAX|MIN|NUM|COUNT|BUDGET)\w*TOKENS?{_END}|{_BEGIN}PUBLI(?:C|SHABLE)_?KEY|^GIT_CONFIG_KEY_"
-    r"|^GPG_KEYS?$|^(?:WT_SESSION|STARSHIP_SESSION_KEY)$"  # fingerprints, and ids of terminals
+    r"|^GPG_KEYS?$|^(?:ATUIN_SESSION|WT_SESSION|STARSHIP_SESSION_KEY)$"  # fingerprints, and ids of terminals
 )
 # A password within a value: of a login module, a connection string, an option or the query of a URL.
 _HELD_PASSWORD = (
@@ -77,6 +78,13 @@ _WEBHOOK_NAME = rf"{_BEGIN}WEBHOOKS?(?:_?(?:\d+|UR[IL]|ENDPOINT|ADDRESS))*$"
 _SECRET_HEADER = (
     r"(?:^|[\n,])[ \t]*[\w-]*(?:auth|key|token|secret|cookie|pass|sign)[\w-]*[ \t]*[:=][ \t]*([^\n,]+)"
 )
+# One of other hooks is, if it looks random.
+_HOOK_NAME = r"HOOKS?(?:_?(?:\d+|UR[IL]|ENDPOINT|ADDRESS))*$"
+_PIN_NAME = rf"{_BEGIN}PIN(?:_?CODE)?$"  # also that of a connector, which has a short number
+# A user and a password, as in `scott/tiger@db:1521/orcl`. bundler has them under the name of a host.
+_LOGIN_NAME = rf"{_BEGIN}(?:CONN(?:ECT(?:ION)?)?|LOGIN|LOGON|USER_?ID)$|^BUNDLE_\w+__\w+$"
+_LOGIN = r"[\w.$#]+(?::([^\s:/@]{4,})|/([^\s:/@]{4,})@\S+)"
+_LICENSE = r"[A-Z0-9]{2,6}(?:-[A-Z0-9]{4,6}){4,}"
 # Variables of services that give access to the user's account, secret or not, and credential files.
 # DIRENV_DIFF encodes all variables that direnv has set.
 _WITHHELD_NAME = r"^(?:ANTHROPIC|AWS|AZURE|OPENAI)_|^PGPASSFILE$|^DIRENV_DIFF$"
@@ -248,17 +256,25 @@ def is_secret(name: str, value: str = "") -> bool:
         return True
     if value.strip().lower() in _SWITCHES:
         return False
-    if _is_named(_WEBHOOK_NAME, name):
+    if _is_hook(name, value):
         return True
     if _is_named(_NO_SECRET_NAME, name):
         return False
     is_shipped = _is_named(_SHIPPED_NAME, name)
     if _is_named(_SURE_NAME, name) or _is_key(value) or (_is_disordered(value) and not is_shipped):
         return True
+    return _is_secret_here(name, value)
+
+
+def _is_secret_here(name: str, value: str) -> bool:
+    """Return whether a variable is a secret whose name is also used for other things."""
     if _is_named(_WEAK_NAME, name):
         return _is_opaque(value)
+    if _is_named(_PIN_NAME, name) and re.fullmatch(r"\d{4,12}", value):
+        return True
     if _is_named(_DOUBTFUL_NAME, name):
-        return looks_random(value) and ":" not in value and not is_plain_path(value)
+        is_one = ":" not in value or "cookie" in value.lower()
+        return looks_random(value) and is_one and not is_plain_path(value)
     return _is_named(_LIKELY_NAME, name) and not is_plain_path(value)
 
 
@@ -274,7 +290,7 @@ def secret_texts(name: str, value: str) -> tuple[str, ...]:
     if not is_secret(name, value):
         return ()
     whole = value.strip()
-    is_likely = not (_is_named(_SURE_NAME, name) or _is_named(_WEBHOOK_NAME, name))
+    is_likely = not (_is_named(_SURE_NAME, name) or _is_hook(name, value))
     found = [*_parts(name, value)]
     if not (is_likely and (found or not looks_random(whole))):
         found += [value, whole, json.dumps(whole, ensure_ascii=False)[1:-1]]
@@ -328,13 +344,31 @@ def _parts(name: str, value: str) -> Iterator[str]:
     for password in re.findall(_HELD_PASSWORD, value) if "=" in value or ":" in value else ():
         if password[0] not in "$%<{" and not is_placeholder(password) and not is_plain_path(password):
             yield password
+    yield from _named_parts(name, value)
+
+
+def _named_parts(name: str, value: str) -> Iterator[str]:
+    """Yield the secret parts of a value whose name says that it has some: a login, or headers."""
+    if _is_named(_LOGIN_NAME, name) and (login := re.fullmatch(_LOGIN, value)) is not None:
+        password = login[1] or login[2]
+        if login[2] or _is_opaque(password):
+            yield password
     if _is_named(r"HEADERS?(?:_|$)", name):
         for header in re.findall(_SECRET_HEADER, value, re.IGNORECASE):
             yield from (header.strip(), header.strip().partition(" ")[2])  # after "Bearer"
 
 
+def _is_hook(name: str, value: str) -> bool:
+    if _is_named(_WEBHOOK_NAME, name):
+        return True
+    return "://" in value and _is_named(_HOOK_NAME, name) and looks_random(value.partition("://")[2])
+
+
 def _is_key(value: str) -> bool:
     """Return whether a value has the entropy of a key: letters of both cases and digits in disorder."""
+    if re.fullmatch(_LICENSE, value):
+        mixed = (re.search(r"[A-Z]", group) and re.search(r"\d", group) for group in value.split("-"))
+        return sum(map(bool, mixed)) >= 2
     value = re.sub(_UUID, "", value)  # an id, such as that of a graphics card
     if (
         len(value) < MIN_ENTROPY_CHARS

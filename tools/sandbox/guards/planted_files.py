@@ -101,9 +101,9 @@ def report_planted(
     ]
     read_by_git = {name: count for name, count in found.items() if _is_read_by_git(name)}
     run = {name: count for name, count in found.items() if name not in read_by_git}
-    for names, what in ((run, "other programs run files"), (read_by_git, "git acts on files")):
-        if names:
-            lines.append(f"{what} that changed while commands ran: {_enumerated(names)}")
+    for which, what in ((run, "other programs run files"), (read_by_git, "git acts on files")):
+        if which:
+            lines.append(f"{what} that changed while commands ran: {_enumerated(which)}")
     return lines
 
 
