@@ -3,7 +3,7 @@
 Keys typed for something else must not answer the question. They are dropped, with a hint, until the question
 has been visible for LISTEN_DELAY_S without a key press; after that its keys answer at once. A key that is not
 an answer restarts the delay. The key of an answer that lasts longer than the call only selects it; Enter
-confirms. A command that does not fit on the screen cannot be approved before its last line was shown.
+confirms. A call that does not fit on the screen cannot be approved before its last line was shown.
 """
 
 from __future__ import annotations
@@ -66,11 +66,8 @@ class ApprovalPanel(Struct):
 
     @property
     def unread(self) -> bool:
-        """Return whether a command has rows that were not on the screen yet.
-
-        A diff may be approved unread: it can be undone.
-        """
-        return bool(self.body) and not self.end_seen and not self.question.preview.diff
+        """Return whether the last row of the call was not on the screen yet."""
+        return bool(self.body) and not self.end_seen
 
     def choice_for(self, key: str) -> ApprovalChoice | None:
         """Return the choice with this letter or digit."""

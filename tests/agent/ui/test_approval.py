@@ -252,6 +252,36 @@ def test_a_command_cannot_be_approved_before_its_end_was_shown(terminal):
     terminal.type("y").logged("scope='once'")
 
 
+@pytest.mark.parametrize(("columns", "rows"), [(60, 15), (80, 24)])
+@pytest.mark.parametrize(
+    "preview",
+    [
+        Preview(diff="--- a\n+++ b\n@@ -1,0 +1,400 @@\n" + "+line\n" * 400),
+        Preview(text="echo\n" * 400),
+    ],
+)
+def test_nothing_is_approved_before_its_end_was_shown(preview: Preview, columns: int, rows: int) -> None:
+    hints: list[str] = []
+
+    async def answered() -> Allow | Deny:
+        dialog = ApprovalDialog(lambda: None)
+        dialog.say = hints.append
+        question = PermissionQuestion("edit", "a.py", (), "", "edit", preview)
+        answer = asyncio.ensure_future(dialog.ask(question))
+        await asyncio.sleep(0)
+        assert dialog.panel is not None
+        for by in (0, 200, 1_000):
+            assert not answer.done()
+            dialog.scroll(by)
+            draw_approval(dialog.panel, RenderContext(columns, Theme(False)), rows)
+            dialog.press("y")
+            await asyncio.sleep(0)
+        return await asyncio.wait_for(answer, 1)
+
+    assert asyncio.run(answered()) == Allow("once")
+    assert len(hints) == 2
+
+
 def test_a_command_that_was_not_read_can_be_denied(terminal):
     listening(ask_long(terminal)).type("n").sees("Enter to deny").type("too long\r")
     terminal.logged("Deny(reason='too long'")
