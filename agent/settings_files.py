@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.errors import ConfigError
 from transcripts.patterns import lazy_pattern
-from transcripts.storage import make_private_folders, project_key, read_regular, replace_file
+from transcripts.storage import locked, make_private_folders, project_key, read_regular, replace_file
 from transcripts.wording import cause_of
 
 MAX_SETTINGS_BYTES = 1024 * 1024
@@ -94,6 +94,11 @@ def write_setting(path: Path, name: str, value: str) -> None:
     Raises ConfigError if the file cannot be read, or contains the entry in a form that cannot be edited here,
     and OSError if it cannot be written.
     """
+    with locked(path):
+        _write_setting(path, name, value)
+
+
+def _write_setting(path: Path, name: str, value: str) -> None:
     wanted = {**(before := read_settings(path)), name: value}
     if before == wanted:
         return

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from agent.errors import UsageError
 from agent.settings_files import json_object
-from transcripts.storage import make_private_folders, read_regular, replace_file
+from transcripts.storage import locked, make_private_folders, read_regular, replace_file
 from transcripts.wording import cause_of
 
 from .entries import RawEntry, Scope, ServerEntry, is_flat, read_entry, servers_in, with_project
@@ -131,7 +131,8 @@ class ServerFiles(Struct, frozen=True):
     def store(self, scope: FileScope, name: str, raw: RawEntry) -> bool:
         """Put an entry into the file of a scope; return whether it replaced one. Raises as `store_entry`."""
         path = self.path(scope)
-        replaced = store_entry(path, name, raw)
+        with self._locked():
+            replaced = store_entry(path, name, raw)
         if scope == "local":
             with suppress(FileExistsError), (path.parent / ".gitignore").open("x") as file:
                 file.write("mcp.local.json\n.gitignore\n")  # this file too, since none of it is shared
@@ -139,7 +140,16 @@ class ServerFiles(Struct, frozen=True):
 
     def remove(self, scope: FileScope, name: str) -> bool:
         """Remove an entry; return whether there was one. Raises as `store_entry`."""
-        return store_entry(self.path(scope), name, None)
+        with self._locked():
+            return store_entry(self.path(scope), name, None)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other sessions from saving entries, of any file: commands could hold a lock in the project."""
+        with ExitStack() as held:
+            with suppress(OSError):  # as in a home directory that is read-only
+                held.enter_context(locked(self.path("user")))
+            yield
 
 
 def store_entry(path: Path, name: str, raw: RawEntry | None) -> bool:

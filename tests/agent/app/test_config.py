@@ -2,6 +2,7 @@
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from agent.app.config import Config, has_credentials, load_config
 from agent.errors import ConfigError
 from agent.permissions import Rule
 from agent.permissions.permission_store import store_rule
-from agent.settings_files import permissions_path
+from agent.settings_files import permissions_path, read_settings, write_setting
 from compact.prices import Prices
+from transcripts.storage import locked
 
 
 class Home:
@@ -319,3 +321,14 @@ def test_prices_of_models_of_ones_own_are_dollars_per_million_tokens(home: Home)
     assert loaded.prices == {} and '[prices."x"] must contain input and output' in loaded.warnings[0]
     home.write(free, project=True)
     assert home.load().prices == {}
+
+
+def test_two_sessions_that_change_settings_at_once_lose_none(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    with locked(path):  # as another session that is about to write
+        other = threading.Thread(target=write_setting, args=(path, "theme", "dark"))
+        other.start()
+        other.join(0.2)
+        path.write_text('model = "m"\n')
+    other.join(5)
+    assert read_settings(path) == {"model": "m", "theme": "dark"}

@@ -1,6 +1,7 @@
 """Configuration of MCP servers: entries, variables, scopes, names, changes of the files."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from agent.extensions.mcp.entries import canonical_bytes, plugin_entries, read_e
 from agent.extensions.mcp.files import FileScope, ServerFiles, store_entry
 from agent.extensions.mcp.names import server_words, tool_names
 from tests.tables import each_row
+from transcripts.storage import locked
 
 
 def test_variables_are_put_in_and_others_stay_unchanged() -> None:
@@ -205,3 +207,19 @@ def test_a_server_of_a_plugin_is_given_the_directories_of_plugin_and_project() -
     assert (entry.name, entry.problem, entry.command) == ("plugin:tools:moon", "", "/plugins/tools/run")
     places = {"CLAUDE_PLUGIN_ROOT": "/plugins/tools", "CLAUDE_PROJECT_DIR": "/project"}
     assert entry.env == {**places, "PLACE": "/project/src"}
+
+
+def test_two_sessions_that_add_servers_at_once_lose_none(tmp_path: Path) -> None:
+    files = ServerFiles(tmp_path / "project", tmp_path / "user")
+    path = files.path("local")
+    path.parent.mkdir(parents=True)
+    with locked(files.path("user")):  # as another session that is about to write
+        other = threading.Thread(target=files.store, args=("local", "b", {"command": "b"}))
+        other.start()
+        other.join(0.2)
+        path.write_text(json.dumps({"mcpServers": {"a": {"command": "a"}}}))
+    other.join(5)
+    assert files.raw_entries("local").keys() == {"a", "b"}
+    (tmp_path / "user").rename(tmp_path / "away")
+    (tmp_path / "user").write_text("no directory, so no lock")
+    assert files.store("local", "a", {"command": "c"}) and files.remove("local", "b")
