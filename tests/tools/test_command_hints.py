@@ -113,3 +113,10 @@ def test_what_cannot_work_in_the_sandbox_can_be_approved_by_itself(output: str) 
     advice = hint("make release", output)
     assert advice is not None and "by itself, so that the user can approve running it outside" in advice
     assert hint("make release", output, sandboxed=False) is None
+
+
+def test_fakeroot_is_not_blamed_on_the_system() -> None:
+    output = "fakeroot: cannot create channels\nThis may be due to a lack of SYSV IPC support."
+    advice = hint("fakeroot make", output)
+    assert advice is not None and advice.startswith("the sandbox of this system blocks System V IPC")
+    assert hint("fakeroot make", output, sandboxed=False) is None

@@ -88,6 +88,10 @@ _SANDBOX_HINTS = (
         "running it outside",
     ),
     (
+        r"lack of SYSV IPC support",
+        "the sandbox of this system blocks System V IPC, which fakeroot needs",
+    ),
+    (
         r"Invalid cross-device link|\bEXDEV\b",
         "some directories are mounts of their own in the sandbox, such as those that lead to hidden files: "
         "files cannot be renamed from one to another. Copy the file and remove the original (mv does that, "

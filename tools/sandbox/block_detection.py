@@ -53,6 +53,7 @@ _UNPACKED = lazy_pattern(r"^error: remote unpack failed: unable to create tempor
 _PUSHED_TO = lazy_pattern(r"To (/.*|\.\.?/.*)")
 # A line of a stack trace names code and no path that was blocked: of Python, Node and Ruby.
 _FRAME = lazy_pattern(r"\s*File \"[^\"]*\", line \d+|\s*at .*:\d+:\d+\)?\s*$|.*\.rb:\d+:in ")
+_LINE_OF_SCRIPT = lazy_pattern(r"^\S+: (?:line )?\d+: ")  # the script itself was not blocked
 _QUOTED_NAME = lazy_pattern(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
 _BARE = lazy_pattern(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
 # A URL, except that of a file or socket.
@@ -192,7 +193,11 @@ def _lacked_network(run: SandboxedRun) -> bool:
     """Return whether a command whose exit code tells nothing may have failed without a network."""
     lines = list(filter(str.strip, run.output[-MAX_SCANNED_CHARS:].splitlines()))
     if _CLIENT.search(run.line) is not None:
-        return run.failed or not lines or any(map(_SAYS_FAILED.search, lines))
+        return (
+            run.failed
+            or not lines
+            or any(_SAYS_FAILED.search(each) or _UNREACHED.search(each) for each in lines)
+        )
     return _first_program(run.line) not in _PRINTING and any(map(_UNREACHED.search, lines))
 
 
@@ -290,7 +295,7 @@ def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
         above = lines[max(0, at - _LINES_BEFORE) : at]
         below = lines[at + 1 : at + 1 + _LINES_AFTER]
         around = (text for text in (*reversed(above), *below) if not _FRAME.match(text))
-        for other in (_PLACE_ON_THE_WEB.sub("", text) for text in around):
+        for other in (_PLACE_ON_THE_WEB.sub("", _LINE_OF_SCRIPT.sub("", text)) for text in around):
             yield from (*_quoted(other), *_BARE.findall(other))
 
 
