@@ -65,7 +65,9 @@ def command_result(
     notes = list(_end_notes(end, limits, spool))
     if end.job is not None and end.why not in STILL_RUNNING:
         stored = spool.stored(context.folder)
-        named = ", ".join(f"pid {each.pid} ({' '.join(each.line.split())[:80]})" for each in end.left[:8])
+        named = ", ".join(
+            f"pid {each.pid} ({escaped(' '.join(each.line.split())[:80])})" for each in end.left[:8]
+        )
         more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
         where = f"; its output continues in {stored.path}" if stored else ""
         notes.append(f"[still running in the background as job {end.job.id}: {named}{more}{where}]")

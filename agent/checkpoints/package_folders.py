@@ -16,7 +16,7 @@ MANIFESTS = {  # files beside a directory of dependencies that can rebuild it
     "venv": _PYTHON_MANIFESTS,
     ".terraform": (".terraform.lock.hcl",),
 }
-_MAX_BYTES = 16 << 20  # of a list of installed files
+_MAX_BYTES = 32 << 20  # of all lists of installed files
 
 
 def own_files(folder: Path) -> list[str]:
@@ -31,11 +31,12 @@ def own_files(folder: Path) -> list[str]:
 
 
 def _own_modules(folder: Path) -> Iterator[Path]:
-    installed = _text(folder / ".package-lock.json")
+    text = _text(folder / ".package-lock.json", _MAX_BYTES)
+    installed = set(re.findall(r'"node_modules/((?:@[^/"]+/)?[^/"]+)"', text))
     for path in _entries(folder):
         for each in _entries(path) if path.name.startswith("@") else (path,):
             name = each.relative_to(folder).as_posix()
-            known = f'"node_modules/{name}"' in installed if installed else (each / "package.json").exists()
+            known = name in installed if text else (each / "package.json").exists()
             if not (known or each.is_symlink()):
                 yield each
 
@@ -44,8 +45,12 @@ def _own_in_environment(folder: Path) -> Iterator[Path]:
     usual = r"bin|lib|lib64|include|share|etc|man|pyvenv\.cfg|CACHEDIR\.TAG|\.(?:gitignore|lock|Python)"
     yield from (path for path in folder.iterdir() if not re.fullmatch(usual, path.name))
     for packages in folder.glob("lib/python*/site-packages"):
-        lists = [_text(path) for path in packages.glob("*.dist-info/RECORD")]
-        installed = {line.split(",", 1)[0].strip('"') for text in lists for line in text.splitlines()}
+        installed = set[str]()
+        left = _MAX_BYTES  # a command may have made any number of lists
+        for path in packages.glob("*.dist-info/RECORD"):
+            text = _text(path, left)
+            left -= len(text)
+            installed.update(line.split(",", 1)[0].strip('"') for line in text.splitlines())
         tops = {name.split("/", 1)[0] for name in installed}
         programs = {name.rpartition("/")[2] for name in installed if "/bin/" in name}
         older = (
@@ -67,7 +72,7 @@ def _entries(folder: Path) -> list[Path]:
     return []
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, max_bytes: int) -> str:
     with suppress(OSError):
-        return read_regular(path, _MAX_BYTES).decode("utf-8", "replace")
+        return read_regular(path, max_bytes).decode("utf-8", "replace")
     return ""

@@ -178,6 +178,12 @@ def test_a_child_in_the_background_is_named_and_not_waited_for(shell: BashSessio
     assert not shell.survivors()
 
 
+def test_the_name_that_a_process_gives_itself_is_escaped(shell: BashSession) -> None:
+    said = shell.say(r"(exec -a $'a\x1b[31m\u202e' sleep 300 &); echo hi")
+    assert "\x1b" not in said and "\u202e" not in said and "(a" in said
+    shell.run(job="b1", kill=True)
+
+
 def test_a_server_in_the_background_can_continue_writing_and_be_seen(shell: BashSession) -> None:
     shell.run("(while [ ! -e go ]; do sleep 0.01; done; echo served; sleep 300) & echo up")
     (shell.folder / "go").touch()

@@ -1,6 +1,8 @@
 """What in directories of dependencies belongs to the user."""
 
 import json
+import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,19 @@ def test_files_of_an_environment_that_no_package_lists(tmp_path: Path) -> None:
     (folder / packages / "pkg-1.dist-info/RECORD").write_text(record)
     assert own_files(folder) == ["bin/mine.sh", f"{packages}/own.pth", "notes"]
     assert own_files(tmp_path / "missing") == []
+
+
+def test_lists_without_an_end_are_not_all_read(tmp_path: Path) -> None:
+    """A command can make many of them that take no space on the disk."""
+    packages = tmp_path / ".venv/lib/python3.12/site-packages"
+    for number in range(8):
+        path = packages / f"p{number}.dist-info/RECORD"
+        path.parent.mkdir(parents=True)
+        path.touch()
+        os.truncate(path, 15 << 20)
+    tracemalloc.start()
+    try:
+        assert len(own_files(tmp_path / ".venv")) == 8
+        assert tracemalloc.get_traced_memory()[1] < 80 << 20
+    finally:
+        tracemalloc.stop()
