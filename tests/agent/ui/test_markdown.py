@@ -92,6 +92,10 @@ def test_a_narrow_table_shows_its_rows_one_below_the_other() -> None:
     assert strip_sequences(drawn) == "name: a\nkind: x\n\nname: b\nkind: y"
 
 
+def test_words_behind_long_numbers_of_lists_are_shown_in_a_narrow_terminal() -> None:
+    assert "999999999. a word" in strip_sequences(draw_markdown("999999999. " * 3 + "a word", 20, Theme()))
+
+
 def test_a_painted_line_that_is_too_wide_keeps_its_colours_in_every_row() -> None:
     rows = wrap_painted("  \x1b[1mone two\x1b[0m \x1b[32mthree four\x1b[0m", 8)
     assert [strip_sequences(row) for row in rows] == ["  one", "  two", "  three", "  four"]

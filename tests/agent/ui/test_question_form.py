@@ -126,11 +126,16 @@ def test_one_can_go_back_to_a_question_and_change_the_answer() -> None:
         task = asyncio.ensure_future(form.ask([ONE, SEVERAL]))
         await asyncio.sleep(0)
         for key in ("2", "left", "1", "1", "2", "enter"):
+            assert form.state is not None
+            labels.append(draw_form(form.state, RenderContext(80, Theme(False, False)), 20)[0][1])
             now[0] += 1.0
             typed(key)(form)
         return await task
 
+    labels: list[str] = []
     assert asyncio.run(ask()) == {"Which library?": "arrow", "Which parts?": "arrow, pendulum"}
+    first, second = "Library · 1 of 2", "Parts · 2 of 2"
+    assert labels == [first, second, first, second, second, second]
 
 
 @each_row(("columns", "rows"), [(100, 30), (40, 15), (20, 8), (12, 5), (5, 3)])
@@ -150,6 +155,7 @@ def test_a_question_fits_its_room_and_its_cursor_follows_the_own_words(columns: 
         if columns >= 40:
             hint = "Space or a digit to select" if columns == 100 else "digit or Enter · Esc to decline"
             assert lines[-1].startswith(hint)
+            assert "Parts" in lines
 
     answered(SEVERAL, keys=keys)
 

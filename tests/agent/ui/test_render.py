@@ -222,6 +222,14 @@ def test_an_agent_has_one_line_for_as_long_as_it_works():
     assert "" in draw_live_view(running("x"), ctx, rows=20, now=75.0), "between the calls and the spinner"
 
 
+def test_the_end_of_a_thought_is_shown_while_it_lasts() -> None:
+    state = LiveView()
+    for text in ("one\ntwo\n", "three\x07\nfo", "ur\n"):
+        state.take(events.ThinkingDelta(text), 0.0)
+    drawn = draw_live_view(state, RenderContext(40, Theme(False, False)), rows=20, now=0.0)
+    assert drawn == ["two", "three␇", "four"]
+
+
 @each_row(
     ("columns", "shown"),
     [
