@@ -1,10 +1,10 @@
 """Recall, speed and index size of searches. Only shares are asserted.
 
 `MAKEROOM_RECORDINGS=FOLDER python -m pytest -m bench -n 0 -s tests/bench/test_search_bench.py` also asks
-recorded sessions about themselves (search_cases.py), in two halves, and all of them what a developer may look
-for later (recorded_questions.py). MAKEROOM_LOCOMO names the folder of the conversations of LoCoMo, a JSON
-file for each (github.com/snap-research/locomo). MAKEROOM_SEARCH_MB sets the size of the large record
-(default: 60).
+recorded sessions about themselves (search_cases.py) and for the names that they use again, in two halves, and
+all of them what a developer may look for later (recorded_questions.py). MAKEROOM_LOCOMO names the folder of
+the conversations of LoCoMo, a JSON file for each (github.com/snap-research/locomo). MAKEROOM_SEARCH_MB sets
+the size of the large record (default: 60).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from agent.replay.references import references
 from tests.bench.recorded_questions import RECORDED_QUESTIONS
 from tests.bench.search_cases import cases_of
 from transcripts.codec import encode_fact
@@ -39,6 +40,8 @@ from transcripts.storage.disk import read_regular
 
 pytestmark = pytest.mark.bench
 MIN_FOUND_SHARE = 0.8  # of the questions about recorded sessions, their source among the first five
+MIN_NAMED_SHARE = 0.95  # of the names that are used again, among the first three hits
+MIN_CALLS_BETWEEN = 20  # since a result showed a name: newer ones may still be in view
 MAX_INDEX_SHARE = 0.15  # of the size of the records
 SUBJECTS = ("adoption", "pottery", "marathon", "violin", "garden", "camping", "surgery", "visa", "podcast")
 DETAILS = ("lake", "grandmother", "ticket", "teacher", "neighbour", "kitchen", "festival", "letter")
@@ -198,6 +201,30 @@ def test_recorded_sessions_answer_questions_about_themselves(tmp_path: Path) -> 
         print(f"\n{name}: {found[name]} of {count}, {100 * found[name] / count:.0f} %", end="")
     print(f"\n{1000 * spent / asked.total():.1f} ms of CPU a query")
     assert found.total() >= MIN_FOUND_SHARE * asked.total()
+
+
+def test_identifiers_that_are_used_again_are_found_by_name(tmp_path: Path) -> None:
+    found, asked, spent = Counter[str](), Counter[str](), 0.0
+    for number, facts in enumerate(recordings()):
+        half, sid, at = "ab"[number % 2], f"s{number}", 0
+        replies = [fact.seq for fact in facts if isinstance(fact, Reply)]
+        for user, references_there in references(facts).items():
+            known = sum(fact.seq < user for fact in facts)
+            write(tmp_path, sid, facts[at:known])
+            at = known
+            for one in references_there:
+                if sum(one.sources[-1] < seq < user for seq in replies) < MIN_CALLS_BETWEEN:
+                    continue
+                began = time.process_time()
+                hits = search_records(tmp_path, one.name, [sid], 3, 600).found
+                spent += time.process_time() - began
+                asked[half] += 1
+                whole = re.compile(rf"(?<!\w){re.escape(one.name)}(?!\w)")
+                found[half] += any(whole.search(hit.text) for hit in hits)
+    for half, count in sorted(asked.items()):
+        print(f"\nhalf {half}: {found[half]} of {count} names among the first three", end="")
+    print(f"\n{1000 * spent / asked.total():.1f} ms of CPU a query")
+    assert found.total() >= MIN_NAMED_SHARE * asked.total()
 
 
 def test_questions_of_a_developer_are_answered_better_than_by_plain_fts5(tmp_path: Path) -> None:
