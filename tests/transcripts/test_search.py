@@ -504,6 +504,15 @@ def test_an_index_that_is_missing_damaged_or_older_is_created_again(
         assert (project / "someone's file").read_text() == "precious"
 
 
+@pytest.mark.parametrize("spoil", [spoil_middle, cut])
+def test_an_index_that_is_found_damaged_is_updated_at_once(
+    project: Path, spoil: Callable[[Path], None]
+) -> None:
+    update_index(project, lambda: False)
+    spoil(index_file(project))
+    assert update_index(project, lambda: False)
+
+
 def test_records_behind_a_link_are_not_a_place_for_an_index(project: Path) -> None:
     elsewhere = project / "elsewhere"
     elsewhere.mkdir()

@@ -24,7 +24,7 @@ from ..render_text import indexed_text
 from ..session_lock import RECORDS_FOLDER, path_of
 from ..storage.disk import opened_unread
 from ..stored_outputs import OUTPUTS_FOLDER
-from .index_file import LOCK_POLL_S, IndexUnavailable, open_database
+from .index_file import LOCK_POLL_S, IndexDamaged, IndexUnavailable, open_database
 from .words import USER_TERM, document_terms
 
 if TYPE_CHECKING:
@@ -128,12 +128,13 @@ class IndexFiller:
         return True
 
 
-def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
+def update_index(home: Path, is_over: Callable[[], bool], again: bool = True) -> bool:
     """Update the project's index in small steps, between which searches can use it.
 
-    Blocks; ends early once `is_over` returns True. Returns False only if the index cannot be used.
+    Blocks; ends early once `is_over` returns True. Returns False only if the index cannot be used, also not
+    when it is created `again` in place of a damaged one.
     """
-    with suppress(IndexUnavailable, StoreError):
+    try:
         sids = ProjectRecords(home).sids()
         while not is_over():
             with open_database(home) as database:
@@ -142,7 +143,10 @@ def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
                     return True
             time.sleep(2 * LOCK_POLL_S)  # so that a search that waits gets the lock
         return True
-    return False
+    except IndexDamaged:
+        return again and update_index(home, is_over, again=False)
+    except (IndexUnavailable, StoreError):
+        return False
 
 
 class IndexThread:

@@ -45,6 +45,10 @@ class IndexUnavailable(Exception):
     """The index cannot be used now."""
 
 
+class IndexDamaged(IndexUnavailable):
+    """The index was damaged, and has been removed."""
+
+
 @contextmanager
 def open_database(home: Path, timeout: float = INDEX_WAIT_S) -> Iterator[sqlite3.Connection]:
     """Open the index of the project `home` for exclusive use by this process, if need be a new one.
@@ -74,12 +78,11 @@ def open_database(home: Path, timeout: float = INDEX_WAIT_S) -> Iterator[sqlite3
                         f"BEGIN; {SCHEMA} PRAGMA user_version = {INDEX_VERSION}; COMMIT;"
                     )
                 yield connection
+    except (OSError, sqlite3.OperationalError) as error:  # the latter does not mean damage
+        raise IndexUnavailable(str(error)) from error
     except sqlite3.DatabaseError as error:
-        if not isinstance(error, sqlite3.OperationalError):  # an operational error does not mean damage
-            _remove(folder)
-        raise IndexUnavailable(str(error)) from error
-    except OSError as error:
-        raise IndexUnavailable(str(error)) from error
+        _remove(folder)
+        raise IndexDamaged(str(error)) from error
 
 
 @contextmanager
