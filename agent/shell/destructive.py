@@ -28,8 +28,10 @@ from .mass_deletion import (
     place_with_new_rights,
 )
 from .system_damage import (
+    EDITORS,
     bombs_by_name,
     damages_disk,
+    edits_in_place,
     kills_all,
     overwritten,
     removes_accounts,
@@ -111,8 +113,8 @@ def _overwrites(command: Invocation) -> bool:
         return not _OVERWRITING_GIT.isdisjoint(arguments)
     if program in FINDERS:
         return "-delete" in arguments
-    if program in ("sed", "gsed", "perl", "ruby"):
-        return any(re.match(r"-\w*i|--in-place", word) for word in arguments)
+    if program in EDITORS:
+        return edits_in_place(arguments)
     return program in _OVERWRITERS or (not program and bool(command.words))  # the name is unknown
 
 

@@ -38,20 +38,19 @@ from .mass_deletion import FINDERS, MODE_CHANGERS, MOVERS, REMOVERS, split_find
 from .output_files import output_words
 from .parsed_text import ANY, STAR, is_unknown
 from .program_names import GitCall
-from .system_damage import COPIERS
+from .system_damage import COPIERS, EDITORS, edits_in_place
 from .vital_places import Places, Scene, name_fits, scenes
 
 _CACHES = word_set(
     "__pycache__ .tox .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .gradle .DS_Store"
 )
 _REPOSITORIES = word_set(".git .hg .svn .jj")
-_WRITERS = word_set("tee truncate sponge sed gsed perl ruby dd patch ed ex gzip gunzip xz unxz bzip2 zstd")
-_EDITORS = word_set("sed gsed perl ruby")
+_WRITERS = word_set("tee truncate sponge dd patch ed ex gzip gunzip xz unxz bzip2 zstd")
 _SEARCHERS = word_set("grep egrep fgrep ggrep")
 _ATTRIBUTE_CHANGERS = MODE_CHANGERS | {"setfattr"}
 _MANAGERS = word_set("npm yarn pnpm venv virtualenv uv poetry pipenv")
 _REMOVING_VERBS = word_set("ci install i add prune update up uninstall remove rm dedupe clean-install")
-_CHANGERS = REMOVERS | MOVERS | _ATTRIBUTE_CHANGERS | (_WRITERS - _EDITORS)
+_CHANGERS = REMOVERS | MOVERS | _ATTRIBUTE_CHANGERS | _WRITERS
 _DELETING_CODE = lazy_pattern(
     r"\b(?:rmtree|rm_rf|rm_r|rmSync|rmdirSync|removeSync|remove_tree|rimraf|removedirs|deltree|unlink|unlinkSync"
     r"|remove|rmdir|rm|delete|clean|rename|move|f?truncate|(?:create|write|append)(?:File|Stream|WriteStream)(?:Sync)?"
@@ -184,7 +183,7 @@ def _targets(scene: Scene) -> Iterator[_Target]:
     elif program in COPIERS:
         deletes = any(option.startswith("--del") for option in scene.options())
         yield from _each(scene, operands[-1:], below=deletes)
-    elif program in _WRITERS and _writes(scene):
+    elif program in _WRITERS or (program in EDITORS and edits_in_place(scene.arguments)):
         values = [word.removeprefix("of=") for word in operands if program != "dd" or word.startswith("of=")]
         yield from _each(scene, values, below=False)
     elif program in _MANAGERS:
@@ -207,12 +206,6 @@ def _rebuilt_folders(scene: Scene) -> Sequence[str]:
     places = option_values(list(scene.command.words), names_place)
     removes = verb in _REMOVING_VERBS and not scene.has_flag("g", "--global", "--dry-run")
     return (posixpath.join(next(places, "."), "node_modules"),) if removes else ()
-
-
-def _writes(scene: Scene) -> bool:
-    if scene.program not in ("sed", "gsed", "perl", "ruby"):
-        return True
-    return any(re.match(r"-\w*i|--in-place", word) for word in scene.arguments)
 
 
 def _each(scene: Scene, words: Iterable[str], below: bool, named: bool = False) -> Iterator[_Target]:
@@ -244,10 +237,10 @@ def _found(scene: Scene, places: Places, folders: Sequence[str], is_steered: boo
 
 def _changes_found(words: Sequence[str]) -> bool:
     """Return whether a command, or the one that `-exec` or xargs runs, changes files that it is given."""
-    in_place = any(re.match(r"-\w*i|--in-place", word) for word in words)
+    in_place = edits_in_place(words)
     into_found = ("{}", ";") in pairwise(words) or ("{}", "+") in pairwise(words)
     return any(
-        word in _CHANGERS or (word in _EDITORS and in_place) or (word in COPIERS and into_found)
+        word in _CHANGERS or (word in EDITORS and in_place) or (word in COPIERS and into_found)
         for word in words
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tools.text import word_set
@@ -42,6 +42,7 @@ _OUTPUT_OPTIONS = {
     "sort": ("o", "--output"),
 }
 _VERBS = {"rm": "removes", "unlink": "removes", "mv": "moves or replaces", "gmv": "moves or replaces"}
+EDITORS = word_set("sed gsed perl ruby")  # write to their operands if they edit in place
 COPIERS = word_set("cp install ln gcp ginstall rsync scp")  # write to their last operand, as mv does
 _MATCHES_ALL = lazy_pattern(rf"\^?[.*{STAR}]*\$?")
 _BACKGROUND_LOOP = lazy_pattern(
@@ -110,11 +111,16 @@ def _written_words(scene: Scene) -> list[str]:
         return scene.operands(frozenset(("-s", "--size", "-r")))
     if program in COPIERS | MOVERS and not (program == "ln" and not scene.has_flag("f", "--force")):
         return _copied_to(scene, _copied(scene))
-    if program in ("sed", "perl", "ruby", "gsed") and scene.has_flag("i", "--in-place"):
+    if program in EDITORS and edits_in_place(arguments):
         return [word for word in scene.operands(frozenset(("-e", "-f"))) if word.startswith("/")]
     if option := _OUTPUT_OPTIONS.get(program):
         return list(_values(arguments, *option))
     return []
+
+
+def edits_in_place(words: Iterable[str]) -> bool:
+    """Return whether the words of one of the EDITORS contain -i, alone or in a cluster."""
+    return any(re.match(r"-\w*i|--i", word) for word in words)
 
 
 def _values(arguments: Sequence[str], letter: str, name: str, valued: str = "") -> Iterator[str]:

@@ -332,6 +332,7 @@ def test_irreversible_effects_are_reported_in_words_that_users_understand() -> N
         ("find . -name x -delete", True),
         ("gfind . -name x -delete", True),
         ("grm x", True),
+        ("sed --in s/a/b/ x", True),
         ("find . -exec rm {} +", True),
         ("ls | xargs rm", True),
         ("sudo env A=1 rm a", True),

@@ -50,6 +50,7 @@ LOST = {
     "rm -r /shared/x": ["/shared/x"],
     "mv node_modules old": ["node_modules"],
     "gvfs-trash .venv": [".venv"],
+    "sed --in-pl s/a/b/ .venv/x": [".venv"],
     "ginstall x .venv/bin": [".venv"],
     "scp host:x .venv/bin": [".venv"],
     "rsync -a --delete x/ web": ["web/node_modules"],
