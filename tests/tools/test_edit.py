@@ -544,6 +544,18 @@ LOSING_OMISSIONS = [
     "// body unchanged",
     "// other routes...",
     "# Keep everything else as is",
+    "-- rest",
+    "    pass  # TODO keep",
+    "/* existing styles */",
+    "# -- lines 40-80 unchanged --",
+    "// >>> unchanged <<<",
+    "      - ... existing steps ...",
+    '" rest of the vimrc',
+    "@rem rest of the script",
+    "# ⋮",
+    "// + 12 more methods",
+    "# Include the rest of the original file here",
+    "_(rest of the section unchanged)_",
     *(
         "  " + comment.replace("x", "rest of the file unchanged", 1)
         for comment in (
