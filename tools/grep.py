@@ -177,6 +177,8 @@ def _result(
     footer = [more] if more else []
     if output.stopped:
         footer.append(f"[the search was stopped: {output.stopped}; use a narrower pattern, path or glob]")
+    if output.unsifted:
+        footer.append("[text after a NUL byte was not searched in all files; give a narrower path or glob]")
     footer += [*odd_names_note([*by_name]), *notes]
     note = pluralize(len(by_name), "file")
     about = {"files": len(by_name)}

@@ -2,7 +2,7 @@
 
 Run with `pytest -m bench -n 0 -s`. It prints seconds from one request to the next and seconds of CPU, for a
 command that writes and, to compare, for the first of the same commands in an empty project. The tree is
-listed while the model thinks, and even a fast one takes a second for its first reply. BENCH_FILES is the
+listed when the session begins, and even a fast model takes a second for its first reply. BENCH_FILES is the
 number of files, 86,000 unless it is set; BENCH_TREE may name an existing repository instead.
 """
 

@@ -221,7 +221,8 @@ def test_binary_files_that_match_are_named_where_nothing_else_does(searched: Bas
 def test_a_text_with_a_nul_after_its_beginning_is_searched_as_git_does(
     searched: BashSession, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_BESIDE_LIMIT_S", 30.0)  # a busy machine is slow
+    monkeypatch.setattr(engine, "_SIFT_LIMIT_S", 30.0)  # a busy machine is slow
+    monkeypatch.setattr(engine, "_BESIDE_LIMIT_S", 30.0)
     lines = [b"line %d" % number for number in range(1, 12_001)]
     lines[2_999] = b"far needle \0."
     lines[11_999] = b"farther needle"
@@ -440,6 +441,21 @@ def test_a_search_without_hits_looks_for_wide_texts_every_ten_minutes(
     assert patterns.count(r"(?-u)\x00") == 2
 
 
+@pytest.mark.skipif(ENGINES[0] != "ripgrep", reason="only ripgrep finds NULs by another search")
+@each_row("limit_s, is_said", [(30.0, False), (0.0, True)])
+def test_a_search_says_if_there_was_no_time_for_texts_with_a_nul(
+    project: BashSession, limit_s: float, is_said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        (project.folder / f"{number}.txt").write_text("needle\n")
+    monkeypatch.setattr(engine, "_NUL_FILES", {})
+    monkeypatch.setattr(engine, "_SIFT_LIMIT_S", limit_s)
+    monkeypatch.setattr(engine, "_BESIDE_LIMIT_S", limit_s)
+    monkeypatch.setattr(engine, "_BESIDE_SHARE", 0.0)
+    for pattern, files in (("needle", None), ("nowhere", None), ("needle", "*.txt")):
+        assert ("after a NUL byte was not searched" in found(project, pattern, glob=files)[-1]) is is_said
+
+
 @pytest.mark.skipif(ENGINES[0] != "ripgrep", reason="only ripgrep walks directories")
 def test_a_new_wide_text_is_found_right_after_a_search_without_hits(
     project: BashSession, monkeypatch: pytest.MonkeyPatch
@@ -455,7 +471,8 @@ def test_a_new_wide_text_is_found_right_after_a_search_without_hits(
 def test_wide_texts_are_found_beside_other_results(
     project: BashSession, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_BESIDE_LIMIT_S", 30.0)  # a busy machine is slow
+    monkeypatch.setattr(engine, "_SIFT_LIMIT_S", 30.0)  # a busy machine is slow
+    monkeypatch.setattr(engine, "_BESIDE_LIMIT_S", 30.0)
     for number in range(60 if "glob" in given else 0):
         (project.folder / f"{number}.bin").write_bytes(b"\0needle" * 40)
     for codec in ("utf-16-be", "utf-32-le", "utf-32-be"):

@@ -8,7 +8,6 @@ wanted files are kept.
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 import sys
@@ -45,8 +44,8 @@ _ENCODING_NAMES = (
 )
 _MAX_WIDE_FILES = 50  # of a search that are checked
 _SMALL_BYTES = 256 * 1024  # of a file that is checked even if no line begins like that
-_SIFT_LIMIT_S = 1.0
-_BESIDE_LIMIT_S = 0.2  # of the search for NULs that follows each search, if that took no longer
+_SIFT_LIMIT_S = 1.0  # of the search of a whole directory for NULs, which is remembered
+_BESIDE_LIMIT_S = 0.2  # of that of a list of files, after a search that took no longer
 _BESIDE_SHARE = 0.2  # of the time of a longer search
 # Begins a line of a text in UTF-16 without a byte order mark, of letters that ASCII has.
 _WIDE_START = r"(?-u)^(?:(?:[\t\r -~]\x00){4}|(?:\x00[\t\r -~]){4})"
@@ -61,11 +60,11 @@ _XARGS = 'exec xargs -0 -s 900000 "$@" <"$0"'
 
 
 class _NulFiles(Struct, frozen=True):
-    """Files with a NUL, until when they are remembered, and the limit of their search if it was reached."""
+    """Files with a NUL, all of them if `complete`, and until when they are remembered."""
 
-    names: Sequence[str]
-    until: float
-    limit_s: float
+    names: Sequence[str] = ()
+    complete: bool = True
+    until: float = 0.0
 
 
 class SearchRequest(Struct, frozen=True):
@@ -120,7 +119,6 @@ async def search_folder(
     assert ripgrep is not None
     ignored = await is_ignored(context, request.folder)
     options = _walk_options(request.folder, ignored)
-    began = time.monotonic()
     walk = _run(context, request, [ripgrep, *options], limit_s)
     hidden: Sequence[str] = ()
     if ignored:
@@ -129,12 +127,12 @@ async def search_folder(
         output, hidden = await asyncio.gather(walk, hidden_by_patterns(context, request.folder))
     if output.message or output.stopped:
         return output
-    nul_limit_s = _beside_limit_s(began) if output.lines or output.counts else _SIFT_LIMIT_S
-    with_nul = await _with_nul(context, request, [ripgrep, *options], nul_limit_s)
+    with_nul = await _with_nul(context, request, [ripgrep, *options], _SIFT_LIMIT_S)
+    output = replace(output, unsifted=not with_nul.complete)
     if more := await _known_files(request.folder, [name for name in hidden if request.wanted(name)]):
         found = await _run(context, replace(request, names=[*more]), [ripgrep], limit_s)
         output = replace(_joined(output, found), binary=sorted({*output.binary, *found.binary}))
-    odd = {*output.binary, *(name for name in with_nul if request.wanted(name))}
+    odd = {*output.binary, *(name for name in with_nul.names if request.wanted(name))}
     output = await _in_texts_with_nul(context, replace(request, names=sorted(odd)), output, ripgrep, limit_s)
     output = await _in_other_encodings(context, request, output, [ripgrep, *options], limit_s)
     if not (output.lines or output.counts):
@@ -164,28 +162,31 @@ async def search_files(
     request = replace(request, names=names)
     ripgrep = find_program(context, "rg")
     output = SearchOutput(message="ripgrep is not installed")
-    with_nul: Sequence[str] = ()
+    with_nul = _NulFiles()
     if ripgrep is not None:
         began = time.monotonic()
         output = await _run(context, request, [ripgrep], limit_s)
         if len(names) > _MAX_WIDE_FILES and not (output.message or output.stopped):
-            with_nul = await _with_nul(context, request, [ripgrep], _beside_limit_s(began))
+            taken = time.monotonic() - began
+            with_nul = await _with_nul(
+                context, request, [ripgrep], max(_BESIDE_LIMIT_S, _BESIDE_SHARE * taken)
+            )
     if output.message:
         ripgrep = None
         output = await _run(context, request, [], limit_s)
     if not output.message:
         program = [ripgrep] if ripgrep else []
         if ripgrep is not None:
-            odd = {*output.binary, *with_nul}
+            odd = {*output.binary, *with_nul.names}
             if request.counting:
                 counted = replace(request, names=[*output.counts])
-                odd |= {*await _with_nul(context, counted, program, limit_s)}
+                odd |= {*(await _with_nul(context, counted, program, limit_s)).names}
             odd_files = replace(request, names=sorted(odd))
             output = await _in_texts_with_nul(context, odd_files, output, ripgrep, limit_s)
         output = await _in_other_encodings(context, request, output, program, limit_s)
         output = await _in_wide_files(context, request, output, program, limit_s)
     output = await _completed(context, request, output, ripgrep, limit_s)
-    return replace(output, skipped=skipped, searched=len(names))
+    return replace(output, skipped=skipped, searched=len(names), unsifted=not with_nul.complete)
 
 
 async def _known_files(folder: str, names: Sequence[str]) -> Mapping[str, os.stat_result]:
@@ -307,9 +308,8 @@ async def _wide_candidates(
     """Return files that may be UTF-16 without a byte order mark, likely ones first, as far as soon found."""
     if not program:  # Python searches slowly anyway
         return [*(request.names or ())][:2_000]  # without ripgrep
-    names = [
-        name for name in await _with_nul(context, request, program, _SIFT_LIMIT_S) if request.wanted(name)
-    ]
+    with_nul = await _with_nul(context, request, program, _SIFT_LIMIT_S)
+    names = [name for name in with_nul.names if request.wanted(name)]
     starts = SearchRequest(_WIDE_START, request.folder, names=names, first_only=True)
     likely = (await _run(context, starts, [program[0], "--text"], _SIFT_LIMIT_S)).lines
     states = await _known_files(request.folder, [name for name in names if name not in likely])
@@ -317,38 +317,28 @@ async def _wide_candidates(
     return [*likely, *small][:_MAX_WIDE_FILES]
 
 
-def _beside_limit_s(began: float) -> float:
-    """Return how long the search for NULs may take after a search that began then and has ended."""
-    taken = time.monotonic() - began
-    return _BESIDE_LIMIT_S if taken <= _BESIDE_LIMIT_S else _BESIDE_SHARE * taken
-
-
 async def _with_nul(
     context: CommandContext, request: SearchRequest, program: Sequence[str], limit_s: float
-) -> Sequence[str]:
+) -> _NulFiles:
     """Return the files that contain a NUL, as far as they are found within the limit.
 
     This takes as long as a search, so those of a whole directory are remembered for some minutes.
     """
     known = _NUL_FILES.get(request.folder) if request.names is None else None
-    is_known = known is not None and time.monotonic() < known.until
-    if known is not None and is_known and (limit_s <= known.limit_s or limit_s < _SIFT_LIMIT_S):
-        return known.names
+    if known is not None and time.monotonic() < known.until:
+        return known
     holds_nul = SearchRequest(
         r"(?-u)\x00", request.folder, names=request.names, first_only=True, counting=True
     )
     began = time.monotonic()
     output = await _run(context, holds_nul, [*program, "--text"], limit_s)
-    names = [*output.counts]
     now = time.monotonic()
+    until = now + (_PART_REMEMBERED_S if output.stopped else _REMEMBERED_S)
+    found = _NulFiles([*output.counts], complete=not output.stopped, until=until)
     if request.names is None and (output.stopped or now - began >= _MIN_REMEMBERED_S):
         _NUL_FILES.clear()  # usually the same directory is searched
-        _NUL_FILES[request.folder] = _NulFiles(
-            names,
-            until=now + (_PART_REMEMBERED_S if output.stopped else _REMEMBERED_S),
-            limit_s=limit_s if output.stopped else math.inf,
-        )
-    return names
+        _NUL_FILES[request.folder] = found
+    return found
 
 
 def _ripgrep_encoding(codec: str) -> str:

@@ -43,6 +43,7 @@ class SearchOutput(Struct, frozen=True):
     binary    binary files with a match
     skipped   large binary files that were not searched
     searched  the number of files that were searched, if known
+    unsifted  there was no time to find all files that ripgrep takes for binary, some of which are texts
     """
 
     lines: Mapping[str, Sequence[FoundLine]] = {}
@@ -52,6 +53,7 @@ class SearchOutput(Struct, frozen=True):
     binary: Sequence[str] = ()
     skipped: Sequence[str] = ()
     searched: int | None = None
+    unsifted: bool = False
 
 
 class FoundReader:
