@@ -147,7 +147,10 @@ class BlockTracker(Struct):
         return self._by_file.get(name, ())
 
     def expect(self, folded: Folded, curves: HazardCurves) -> None:
-        """Add the events to expect in the calls since the last time, by the tables."""
+        """Add the events to expect in the calls since the last time, by the tables.
+
+        Before the first edit none is expected: a session that explores does not show how often it edits.
+        """
         steps = self.calls - self._expected_until
         self._expected_until = self.calls
         if steps <= 0:
@@ -157,7 +160,8 @@ class BlockTracker(Struct):
             age = min(self.calls - block.touched, OLDEST_AGE)
             group = GROUPS[block.cell]
             self.references[group].expected += steps * following.references[block.cell][age] * block.tokens
-            self.edits[group].expected += steps * following.edits[block.cell][age] * block.tokens
+            if self.edited:
+                self.edits[group].expected += steps * following.edits[block.cell][age] * block.tokens
 
     def rates(self, curves: Curves, cell: Cell) -> list[float]:
         """Return the rates of a cell by age, scaled to this session; an edit counts EDIT_WEIGHT."""

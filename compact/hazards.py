@@ -51,6 +51,8 @@ What corrects the tables
     with those that the tables expect of what it has shown (`Evidence`). The rates are scaled by the ratio, up
     or down. In a session that has seen 9 edits of its own text where 3 were expected, that is
     (3 + 9) / (3 + 3) = 2. The 3 is the weight of the table: the posterior mean of a rate with a Gamma prior.
+    Edits are expected only from the first one on: a session that reads for an hour and then edits what it
+    read would otherwise have cleared it by then.
 """
 
 from bisect import bisect_left
@@ -63,7 +65,7 @@ from msgspec import Struct
 
 AGE_BOUNDS = (2, 5, 10, 20, 40)  # the maximum age of each column of the table, in calls since the last touch
 OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
-EDIT_WEIGHT = 24.0  # an edit out of view costs a failed call and a read beside the text
+EDIT_WEIGHT = 16.0  # an edit out of view costs a failed call and a read beside the text
 TABLE_WEIGHT = 3.0  # of the tables against what a session shows, in expected events
 MIN_SCALE = 0.05  # of the rates of a session relative to the tables
 MAX_SCALE = 3.0

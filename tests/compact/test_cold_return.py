@@ -90,6 +90,7 @@ def test_a_slow_command_in_the_middle_of_a_turn_is_no_return():
 def test_clearing_alone_is_enough_where_it_leaves_little():
     world = World(overhead=3_000, judged=False)
     world.user("Read them all.")
+    world.call("edit", "ok", file_path="src/f0.py", old_string="a", new_string="b")
     for number in range(40):
         world.call("read", prose(number, 12_000), file_path=f"src/f{number}.py")
         world.now += 20
