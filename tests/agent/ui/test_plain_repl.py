@@ -4,8 +4,6 @@ import subprocess
 
 import pytest
 
-from tests.sampling import sampled_rows
-
 from .pty_terminal import PtyTerminal, makeroom, scripted
 
 
@@ -81,28 +79,6 @@ def test_help_lists_no_keys_of_the_screen(tmp_path):
     done = subprocess.run(argv, input="/help keys", capture_output=True, text=True, timeout=60, check=True)
     assert "Ctrl-C interrupts a turn" in done.stdout
     assert "Ctrl-O" not in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("codec", "told"),
-    sampled_rows(
-        [
-            ("cp1252", "warning: reading standard input as cp1252, a guess\n"),
-            ("utf-16", ""),
-            ("utf-8-sig", ""),
-        ],
-        every=3,
-    ),
-)
-def test_line_mode_reads_a_pipe_in_its_encoding_and_reports_it_once(tmp_path, codec, told):
-    lines = "say na\u00efve caf\u00e9\nplain\nsay d\u00e9j\u00e0 vu\n"
-    done = subprocess.run(
-        scripted(tmp_path), input=lines.encode(codec), capture_output=True, timeout=60, check=True
-    )
-    said = done.stdout.decode()
-    assert "na\u00efve caf\u00e9" in said
-    assert "d\u00e9j\u00e0 vu" in said
-    assert done.stderr.decode() == told
 
 
 def test_line_mode_takes_what_is_typed_in_the_charset_of_the_locale(tmp_path):

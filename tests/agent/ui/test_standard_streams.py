@@ -1,14 +1,17 @@
 """Output to a terminal: in the charset of its locale, with links only where they are known to work."""
 
 import re
+from io import BufferedReader, BytesIO
 from pathlib import Path
+from typing import Any
 
+import pytest
 from wcwidth import strip_sequences
 
 from agent.ui.file_links import shows_links
 from agent.ui.markdown import draw_markdown
 from agent.ui.render import call_title, render_plainly
-from agent.ui.standard_streams import encode_for_terminal, locale_charset
+from agent.ui.standard_streams import encode_for_terminal, locale_charset, stdin_lines
 from agent.ui.terminal_text import RenderContext, Theme, cell_width, wrap_painted
 from tests.agent.ui.pty_terminal import PtyTerminal
 from tests.tables import each_row
@@ -90,3 +93,20 @@ def test_a_line_of_a_list_continues_below_its_second_column_or_its_start() -> No
     assert rows[:3] == ["  /help   Show the", "          commands and", "          keys of this"]
     assert rows[3:] == ["  Esc Esc on an empty", "  line goes back"]
     assert all(cell_width(row) <= 24 for row in rows)
+
+
+@each_row(
+    ("codec", "told"),
+    [
+        ("cp1252", "warning: reading standard input as cp1252, a guess\n"),
+        ("utf-16", ""),
+        ("utf-8-sig", ""),
+    ],
+)
+def test_the_lines_of_a_pipe_are_read_in_its_encoding_which_is_reported_once(
+    codec: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "say na\u00efve caf\u00e9\nplain\nsay d\u00e9j\u00e0 vu\n"
+    pipe: BufferedReader[Any] = BufferedReader(BytesIO(text.encode(codec)))
+    assert "".join(stdin_lines(pipe)) == text
+    assert capsys.readouterr().err == told
