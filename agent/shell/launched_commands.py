@@ -46,6 +46,7 @@ from .simple_commands import Words
 
 EXEC_OPTIONS = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")  # of find and fd
 MAKES = ("make", "gmake")
+MAKEFILE_OPTIONS = word_set("-f --file --makefile")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # the defaults of make
 _VALUE = lazy_pattern(r"([-\w.:@]+)=(.+)", re.DOTALL)
 # Variables that name programs for other programs to run.
@@ -153,7 +154,7 @@ def _add_code(made: Launch, name: str, words: Words, stdin: str | None) -> None:
     if language in FILE_RUNNERS:
         _run_program_file(made, words)
     if language in MAKES:
-        files = [*option_values(words, frozenset(("-f", "--file", "--makefile")))]
+        files = [*option_values(words, MAKEFILE_OPTIONS)]
         from_input = any(map(INPUT_FILE.fullmatch, files))
         made.unsure = made.unsure or from_input or any(map(is_open, files))
         made.scripts += map(Script, recipes(stdin)) if from_input and stdin is not None else ()

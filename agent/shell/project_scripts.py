@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
+from .launched_commands import MAKEFILE_OPTIONS, MAKEFILES
 from .launcher_arguments import option_values
 from .launcher_tables import FILE_RUNNERS
 from .line_reading import read_line
@@ -149,8 +150,8 @@ def _make_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[
     words = list(scene.command.words)
     for folder in option_values(words, frozenset(("-C", "--directory"))):
         here = posixpath.normpath(posixpath.join(here, folder))
-    named = list(option_values(words, frozenset(("-f", "--file", "--makefile"))))
-    candidates = named[:1] or ["GNUmakefile", "makefile", "Makefile"]
+    named = list(option_values(words, MAKEFILE_OPTIONS))
+    candidates = named[:1] or MAKEFILES
     text = next(filter(None, (files.text(posixpath.join(here, name)) for name in candidates)), "")
     text = _with_included(text, here, files)
     operands = [word for word in scene.operands(_MAKE_VALUES) if not word.isdigit()]  # `-j 4`
