@@ -18,6 +18,7 @@ from agent.checkpoints.snapshot import SnapshotLimits
 from agent.ports import Allow, Deny
 from tests.agent.checkpoints.project import tree
 from tools.search import run_git_script
+from transcripts import RecordsGuard
 
 from .test_sandbox import SandboxedWorld
 
@@ -431,6 +432,25 @@ def test_deleting_the_checkpoints_is_asked_about_where_the_sandbox_cannot_hide_t
         pytest.skip("the sandbox here is not Landlock")
     (question,) = shell.world.approver.questions
     assert question.why == "/rewind could not restore .transcripts"
+
+
+def test_checkpoints_that_a_script_deletes_together_with_files_are_restored(
+    tmp_path: Path, template: Template
+) -> None:
+    """Landlock cannot except a part of a project: the guard of our transcripts has copies and links."""
+    shell = copied(template, tmp_path.resolve() / "project", MAKEROOM_NAMESPACE="off")
+    gone = ("src/a.py", "data/db.sqlite", "huge.img")
+    script = f"import os, shutil\nshutil.rmtree('.trans' + 'cripts')\nfor name in {gone}: os.remove(name)\n"
+    (shell.folder / "wipe.py").write_text(script)
+    (shell.folder / "huge.img").write_bytes(b"huge" * LARGE)
+    before = (files_in(shell.folder), template.state[1])
+    guard = RecordsGuard(shell.folder, (tmp_path / "spare",), tell=lambda line: None)
+    shell.before_each = lambda: setattr(shell.world.context.tool_context, "records", guard)
+    shell.run(["python3 wipe.py"])
+    if (sandbox := shell.world.context.sandbox) is None or sandbox.level != "landlock":
+        pytest.skip("the sandbox here is not Landlock")
+    assert shell.world.approver.questions == [] and not set(gone) & files_in(shell.folder).keys()
+    assert rewound(shell) == [] and state(shell.folder) == before
 
 
 WRECKS = {
