@@ -137,7 +137,7 @@ def _digest_of(fd: int, is_late: Callable[[], bool] = lambda: False) -> str:
 
 def _copy(source: int, target: int, max_bytes: int, is_late: Callable[[], bool]) -> tuple[str, int]:
     """Copy an open file; return (hash, bytes), with "" for the hash if time ran out. Raises OSError."""
-    is_clone = _cloned(source, target)
+    is_clone = clone(source, target)
     reading = target if is_clone else source
     os.lseek(reading, 0, os.SEEK_SET)
     found = hashlib.sha256()
@@ -157,7 +157,7 @@ def _copy(source: int, target: int, max_bytes: int, is_late: Callable[[], bool])
 def copy_file(source: int, target: int) -> None:
     """Copy an open file to an empty one. Raises OSError."""
     os.lseek(source, 0, os.SEEK_SET)
-    if not _cloned(source, target):
+    if not clone(source, target):
         while piece := os.read(source, PIECE_BYTES):
             write_all(piece, target)
 
@@ -169,8 +169,8 @@ def write_all(content: bytes, target: int) -> None:
         left = left[os.write(target, left) :]
 
 
-def _cloned(source: int, target: int) -> bool:
-    """Share the blocks of a file, which takes no time and no space; return False if that is not possible."""
+def clone(source: int, target: int) -> bool:
+    """Let an empty file share the blocks of another, without time and space; return False if it cannot."""
     if sys.platform == "linux":
         ficlone = 0x40049409  # linux/fs.h
         with suppress(OSError):

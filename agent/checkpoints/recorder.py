@@ -3,9 +3,9 @@
 write and edit announce the path that they change. Before and after a command the whole project is scanned.
 Recordings are kept in `.transcripts/checkpoints`: contents by their hash, and a line for each change. Not
 covered, and listed by `uncovered`, are what commands write to files over 512 MB and to large files that do
-not fit in the store, projects with more than 120,000 files, and files outside the project. Never covered are
-directories without the user's work (`.git`, `node_modules`, ...), owners and times. Hard links are restored
-as separate files.
+not fit in the store (unless the file system can share blocks), projects with more than 120,000 files, and
+files outside the project. Never covered are directories without the user's work (`.git`, `node_modules`,
+...), owners and times. Hard links are restored as separate files.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ UNCOPIED_FILES = (
     " commands delete or replace them, but not if commands write to them. In manual mode commands that"
     " overwrite files need your approval"
 )
-KEPT_LINKS = "/rewind can restore what was deleted: {}. The disk space is not free yet. To free it, delete {}"
+KEPT_LINKS = "/rewind can restore what was lost: {}. The disk space is not free yet. To free it, delete {}"
 
 
 class TimedScan(NamedTuple):
@@ -136,6 +136,8 @@ class SharedRecording(Struct):
         self.unread = snapshot.unread
         self.unkept = snapshot.unkept
         self.held = self._holdable(snapshot) if self.unkept else []
+        if self.scanner.store.held.clones:  # which keep what commands write over, too
+            self.unkept = [name for name in self.unkept if name not in set(self.held)]
         self.skipped = snapshot.skipped
         self.rebuildable = snapshot.rebuildable
         self.nested = snapshot.repositories
@@ -189,7 +191,9 @@ class SharedRecording(Struct):
         held = self.scanner.store.held.holdable(large)
         names = [path.relative_to(root).as_posix() for path in held]
         stamps = {name: (name, snapshot.states[name].stamp) for name in names}
-        # A link changes a time of the file, so git would read it all again.
+        if self.scanner.store.held.clones:
+            return names
+        # A hard link changes a time of the file, so git would read it all again.
         new = self.scanner.is_in_git([name for name in names if stamps[name] not in self.in_git])
         self.in_git |= {stamps[name]: is_in_git for name, is_in_git in new.items()}
         return [name for name in names if not self.in_git[stamps[name]]]

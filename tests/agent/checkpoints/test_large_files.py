@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from agent.checkpoints import held_files
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.large_contents import LargeContents
 from agent.checkpoints.recorder import Checkpoints
@@ -262,7 +263,7 @@ def test_files_that_are_too_large_to_copy_come_back_after_a_command_deleted_or_r
     run(checkpoints, command)
     recording = checkpoints.recording
     assert "restores these files if commands delete or replace them" in recording.take_warning()
-    assert "restore what was deleted: removed, replaced. The disk space" in recording.take_kept()
+    assert "restore what was lost: removed, replaced. The disk space" in recording.take_kept()
     assert recording.take_kept() == "" and len(links(root)) == 3
     plan = plan_restore(checkpoints, 1)
     assert {step.path: step.action for step in plan} == {
@@ -275,6 +276,36 @@ def test_files_that_are_too_large_to_copy_come_back_after_a_command_deleted_or_r
     lost = {"written": (*before["written"][:2], (root / "written").read_bytes())}
     assert [step.path for step in restore(checkpoints, plan, False)] == ["written"]
     assert tree(root) == before | lost
+
+
+def copied_blocks(source: int, target: int) -> bool:
+    """Clone a file as on a file system that shares blocks."""
+    os.pwrite(target, os.pread(source, 3 * LARGE, 0), 0)
+    return True
+
+
+def test_a_clone_also_keeps_what_a_command_writes_over(
+    root: Path, seq: Seq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_files, "clone", copied_blocks)
+    checkpoints = big_files(root, "removed", "written", "untouched", seq=seq)
+    before = tree(root)
+
+    def command() -> None:
+        (root / "removed").unlink()
+        with (root / "written").open("r+b") as file:
+            file.write(b"!")
+
+    run(checkpoints, command)
+    after = tree(root)
+    recording = checkpoints.recording
+    assert recording.coverage() == "all" and recording.take_warning() == ""
+    assert "restore what was lost: removed, written. The disk space" in recording.take_kept()
+    assert len(links(root)) == 2
+    for number, files in enumerate((before, after, before)):
+        seq.value += 1
+        assert restore(checkpoints, plan_restore(checkpoints, number + 1), False) == {}
+        assert tree(root) == files
 
 
 def test_restoring_a_file_that_is_too_large_to_copy_can_be_undone(root: Path, seq: Seq) -> None:
