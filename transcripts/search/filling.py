@@ -49,21 +49,23 @@ class IndexFiller:
         All of it is one transaction: one for each session would take longer than reading a short one.
         """
         known = dict(self._db.execute("SELECT sid, size FROM files"))
-        sizes = dict[str, int]()
+        changed = dict[str, int]()
         folder = os.fspath(self._home / RECORDS_FOLDER)
         for sid in sids:
             with suppress(OSError):  # one that was removed
-                sizes[sid] = os.lstat(f"{folder}/{sid}.jsonl").st_size
+                size = os.lstat(f"{folder}/{sid}.jsonl").st_size
+                if size != known.get(sid):
+                    changed[sid] = size
         until = time.monotonic() + seconds
         left = 0
         with self._db:
             self._db.execute("BEGIN")
-            for sid, size in sizes.items():
-                if size != known.get(sid) and time.monotonic() > until:
+            for sid, size in changed.items():
+                if time.monotonic() > until:
                     left += max(0, size - known.get(sid, 0))
-                elif size != known.get(sid):
-                    with suppress(OSError, StoreError):  # another user's, or not named like a session
-                        left += self._update_one(sid, until)
+                    continue
+                with suppress(OSError, StoreError):  # another user's, or not named like a session
+                    left += self._update_one(sid, until)
         return left
 
     def forget_all_but(self, sids: Collection[str]) -> bool:

@@ -21,7 +21,7 @@ from transcripts import search  # most of which a session without a search never
 from transcripts.patterns import lazy_pattern
 
 from ..errors import NoSuchSession, StoreError
-from ..facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
+from ..facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, User
 from ..folding import Folded, fold
 from ..listing import ProjectRecords
 from ..load import LazyResults, read_transcript
@@ -150,24 +150,20 @@ class Originals(Struct, frozen=True):
         if isinstance(fact, Compacted):
             return self._left_out(fact.seq)
         if isinstance(fact, Result) and fact.stored is not None:
-            size = fact.stored.size
-            path = fact.stored.path
+            size, path = fact.stored.size, fact.stored.path
             lost = f"[the full output ({size:,} bytes) is lost: {path} was removed or changed]"
-            return self._stored_output(fact) or f"{fact_text(fact)}\n\n{lost}"
+            return OutputsFolder(self.outputs).read(fact.stored) or f"{fact_text(fact)}\n\n{lost}"
         if isinstance(fact, Result):
             return "".join(map(block_text, fact.content)) or NOTHING_SAID  # byte for byte
-        return self._words(fact) or _description(fact, self.folded.facts)
+        if isinstance(fact, User | Reply):
+            return self._words(fact) or NOTHING_SAID
+        kind = next((name for name, made in FACT_TYPES.items() if type(fact) is made), "unknown")
+        return f"(r{fact.seq} is a transcript entry of kind {kind!r}, without text)"
 
     def _words(self, fact: Fact) -> str:
         if self.typed and isinstance(fact, User):
             return content_text(typed_blocks(fact.blocks))
         return fact_text(fact)
-
-    def _stored_output(self, fact: Fact) -> str | None:
-        """Return the full output of a fact that is stored in a file; None if there is none or it is lost."""
-        if isinstance(fact, Result) and fact.stored is not None:
-            return OutputsFolder(self.outputs).read(fact.stored)
-        return None
 
     def _stretch(self, facts: Iterable[Fact]) -> str:
         pieces = []
@@ -219,16 +215,3 @@ def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
             if first <= fact.seq <= last
         ]
     return []
-
-
-def _description(fact: Fact, facts: Iterable[Fact]) -> str:
-    """Describe a fact that has no text."""
-    if isinstance(fact, User | Reply):
-        return NOTHING_SAID
-    if isinstance(fact, Started):
-        answers = (one for one in facts if isinstance(one, Result))
-        result = next((one for one in answers if (one.of, one.block) == (fact.of, fact.block)), None)
-        end = f"whose result is r{result.seq}" if result is not None else "which has no result"
-        return f"(r{fact.seq} marks the start of call r{fact.of}.{fact.block}, {end})"
-    kind = next((name for name, made in FACT_TYPES.items() if type(fact) is made), "unknown")
-    return f"(r{fact.seq} is a transcript entry of kind {kind!r}, without text)"
