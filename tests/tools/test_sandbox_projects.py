@@ -1,11 +1,12 @@
 """Everyday work continues in the sandbox: tests, builds, commits, servers, processes of all kinds."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.real_home import real_home
 
 from .sandbox_session import SandboxedSession, git, sandboxed_session
 
@@ -155,6 +156,6 @@ def test_real_projects_are_built_and_tested_within_the_sandbox(
     files, line, said = PROJECTS[program]
     put(sandboxed.folder, files)
     assert isinstance(sandboxed.context.environ, dict)
-    sandboxed.context.environ["HOME"] = os.environ.get("HOME", "/")  # where toolchains are
+    sandboxed.context.environ["HOME"] = str(real_home())  # where toolchains are
     sandboxed.require_sandbox()
     assert said in sandboxed.prints(line)
