@@ -20,6 +20,7 @@ from transcripts import ToolUseBlock
 
 from .context import TurnContext
 from .session_sandbox import SessionSandbox
+from .steady_question import ask_steadily
 from .uncovered_files import find_uncovered
 
 HINT = "Do not repeat the call or work around the denial. Find an allowed approach, or ask."
@@ -95,7 +96,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         return _denied(verdict, notes)
     if verdict.answer == "ask":
         question = _question(context, call, verdict)
-        answer = await context.approver.ask(question)
+        answer = await ask_steadily(context, question)
         if isinstance(answer, Deny):
             return replace(_refused(answer), notes=notes)
         _grant(context, emit, question, verdict, answer)

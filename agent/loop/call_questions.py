@@ -18,6 +18,7 @@ from tools.user_questions import Preview, UserAnswer
 
 from .call_permission import ParsedCall, follow_update, grant_always, preview_of, remark_note
 from .context import TurnContext
+from .steady_question import ask_steadily
 
 WHY = "the command already ran partially; approving runs it again"
 WAITING = "the command is running, and its connection is waiting for your answer"
@@ -104,7 +105,7 @@ class CallQuestions(Struct):
 
     async def _answer_to(self, question: PermissionQuestion) -> Allow | Deny:
         began = self.context.clock.monotonic()
-        answer = await self.context.approver.ask(question)
+        answer = await ask_steadily(self.context, question)
         self.waited += self.context.clock.monotonic() - began
         return answer
 

@@ -107,13 +107,17 @@ class PermissionRules(Struct, frozen=True):
     def replacement(self, access: Access) -> str:
         """Return why an `open` rule no longer covers its line, "" if it does."""
         approved = self.opened.get(access.target.strip())
-        seen = self.standpoint(access)
-        if approved is None or seen is None:
+        now = self.known_programs(access) if approved is not None else None
+        if approved is None or now is None:
             return ""
-        now = shell.known_programs(access.target, seen)
         if changed := approved.changed_file(now):
             return f"{changed} has changed since you allowed this line outside the sandbox"
         return REPLACED if now.programs != approved.programs else ""
+
+    def known_programs(self, access: Access) -> shell.KnownPrograms | None:
+        """Return what tells the programs of a line what to do; None if files cannot be read."""
+        seen = self.standpoint(access)
+        return shell.known_programs(access.target, seen) if seen is not None else None
 
     def noting_programs(self, line: str, folder: str = "") -> PermissionRules:
         """Return the rules with the present state of the project's own programs in a line."""

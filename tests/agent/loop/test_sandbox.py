@@ -39,7 +39,7 @@ from agent.permissions import (
     stored_rules,
 )
 from agent.permissions.rules import REPLACED
-from agent.ports import Allow, Deny
+from agent.ports import Allow, Deny, PermissionQuestion
 from agent.session.memory_files import MemoryPlaces
 from agent.shell import KnownPrograms, ProjectEnvironment
 from agent.shell.program_names import own_programs_of
@@ -60,7 +60,7 @@ from tools.sandbox.profile import SandboxLevel, SandboxProfile
 from tools.sandbox.project_profile import sandbox_profile
 from transcripts.facts import Result
 
-from .world import World, world
+from .world import Answers, World, world
 
 QUESTION = "blocked: write .git/config (git)"
 
@@ -447,6 +447,32 @@ def test_a_rewritten_makefile_is_not_run_outside_by_an_earlier_answer(shell: San
     assert first.prefix == again.prefix == "open(make install)" and again.refused == ""
     assert again.why == "Makefile has changed since you allowed this line outside the sandbox"
     assert "b = c" in shell.config and "evil" not in shell.config
+
+
+@pytest.mark.parametrize("line", ["make install", "make install; ssh nowhere.invalid true"])
+def test_a_makefile_that_changes_while_the_question_is_open_is_asked_about_again(
+    shell: SandboxedWorld, line: str
+) -> None:
+    """Whether the question comes before the command or after it was blocked."""
+    makefile = shell.folder / "Makefile"
+    makefile.write_text("install:\n\tgit config a.b c\n")
+
+    class Rewriting(Answers):
+        async def ask(self, question: PermissionQuestion) -> Allow | Deny:
+            if not self.questions:  # and back, as a command in the background may do again and again
+                makefile.write_text("install:\n\tgit config a.b evil\n")
+                makefile.write_text("install:\n\tgit config a.b c\n")
+            return await super().ask(question)
+
+    def rewrite() -> None:
+        shell.world.context.approver = shell.world.approver = Rewriting(Allow("once"), Deny())
+
+    shell.before_each = rewrite
+    shell.run([line])
+    first, again = shell.world.approver.questions
+    assert "Makefile" not in first.why
+    assert again.why == "Makefile was changed while the question was open"
+    assert "b = c" not in shell.config
 
 
 def test_a_program_that_cannot_work_inside_is_asked_about_before_it_runs(shell: SandboxedWorld) -> None:
