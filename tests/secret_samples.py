@@ -87,7 +87,7 @@ SECRETS: dict[str, tuple[str, str]] = {
         # Joined names, logins, hooks, and cookies as objects.
         ("WANDB", "9c1185a5c5e9fc546128" + "08977ee8f548b2258d31", ""),
         ("HONEYCOMB_WRITEKEY", "4be1d0a9c27f4635" + "8e9b0c1d2e3f4a5b", ""),
-        ("APPLEIDPASS", "abcd-efgh-" + "ijkl-mnop", ""),
+        ("SIGNINGPASS", "q8w7e6r5t4y3", ""),
         ("MEETING_PASSCODE", "k8Jq2m-91", ""),
         ("ORACLE_CONN", "scott/" + "T1ger-9x@db01:1521/ORCLPDB1", "T1ger-9x"),
         ("BUNDLE_GEMS__EXAMPLE__COM", "deadb33f:" + "c0ffee77", "c0ffee77"),
@@ -118,6 +118,7 @@ WITHHELD: tuple[tuple[str, str], ...] = (
     ("DIRENV_DIFF", "eJzsvWmT27iSNfxXFPr"),
     ("MINIO_ROOT", "r00tpw99"),
     ("PKCS11_PIN", "64821907"),
+    ("APPLEIDPASS", "abcd-efgh-ijkl-mnop"),
     ("SNMP_COMMUNITY", "r34d-0nly-x9"),
     ("UNITY_SERIAL", "SC-7K2M-94QX-PL3Z-8WVN-T6YB"),
 )

@@ -240,6 +240,8 @@ def test_a_secret_is_masked_where_commands_print_it(text: str) -> None:
         "password: $2b$12$abcdefghijklmnopqrstuv",
         "POSTGRES_PASSWORD: ${POSTGRES_PASSWORD:-app1}",
         "password=other.password1,",
+        'const renderPass = "geometry-pass-01";',
+        "sortKey: created_at2,",
         "mysql -u root -p app",
         'mysql -u root -p"$PASSWORD" app',
         "mysql --password app",

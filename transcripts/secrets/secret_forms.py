@@ -34,12 +34,12 @@ _SURE_NAME = (
     rf"|{_BEGIN}(?:JWT|DSN|BEARER|MNEMONIC|CREDS?|JAAS|CONN(?:ECTION)?_?STR(?:ING)?)S?{_END}"
     rf"|{_BEGIN}(?:SALT|PEPPER|SIGNING|SAS|(?:O?AUTH|JWT|SESSION)_?REFRESH|(?:SEED|RECOVERY)_?(?:PHRASE|CODES?))$"
     rf"|PW{_END}|(?<=_)PWD{_END}|SSHPASS{_END}|{_BEGIN}PASS_?\d*$"
-    r"|(?<!BY)(?<!ASK)(?<!COM)(?<!LOW)(?<!SUR)(?<!BAND)(?<!HIGH)(?<!OVER)(?<!TRES)(?<!MULTI)(?<!UNDER)PASS$"
 )
 # Names that are also used for other things: the value decides as well.
 _LIKELY_NAME = (
     rf"{_BEGIN}(?:KEY|PAT|AUTH|COOKIE|OTP|TOTP)S?"
     r"(?:_?(?:\d+|B(?:ASE)?64|PEM|HEX|DATA|VALUE|CONFIG|OLD|NEW|HEADER))*$"
+    r"|(?<!BY)(?<!ASK)(?<!COM)(?<!LOW)(?<!SUR)(?<!BAND)(?<!HIGH)(?<!OVER)(?<!TRES)(?<!MULTI)(?<!UNDER)PASS$"
 )
 # Names of services, and of things that are secret if the value looks random.
 _DOUBTFUL_NAME = (
