@@ -18,9 +18,13 @@ from typing import Any
 import pytest
 
 from tests.forked import start_forked
+from tests.narrowing import present
 from tests.sampling import sampled
+from tests.tables import each_row
 from tools.base import ToolResult
 from tools.processes.runner import command_runner
+from tools.sandbox import SandboxProfile, SupervisorLost
+from tools.sandbox.supervisor import process_table
 
 from . import bash_process
 from .bash_session import GUARD_S, MODES, BashSession, survivors, text, wait_until
@@ -164,6 +168,26 @@ def test_an_interrupt_before_the_first_command_could_start_leaves_nothing(tmp_pa
     shell.close()
     assert not shell.survivors()
     shell.runner.close()
+
+
+@pytest.mark.skipif(process_table.children() is None, reason="the system does not list children")
+@each_row("waits", [False, True])
+def test_a_supervisor_that_gets_no_profile_is_ended(tmp_path: Path, waits: bool) -> None:
+    """Its process starts while the profile is made."""
+    session = BashSession(tmp_path)
+    runner = command_runner(session.context)
+    others = process_table.children()
+
+    async def profile() -> SandboxProfile:
+        if waits:
+            named = {getattr(each.get_coro(), "__name__", ""): each for each in asyncio.all_tasks()}
+            await asyncio.wait({named["begin_supervisor"]})
+        raise SupervisorLost("the disk does not respond")
+
+    runner.first_profile = profile
+    with session.runner, pytest.raises(SupervisorLost, match="disk"):
+        session.runner.run(runner.supervisor())
+    assert process_table.children() == others and not present(runner._private).exists()
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,20 @@ class CommandRunner:
             self._supervisor.abandon()
         with suppress(OSError):  # only an existing directory can be hidden
             self.context.outputs.mkdir(mode=0o700, exist_ok=True)
-        first = self.profile or await self.first_profile()
-        self.profile = self.profile or first  # another one may have been set in the meantime
         self._private = private_folder()
-        self._supervisor = await begin_supervisor(self._private, self.context.environ, self.profile)
-        return self._supervisor
+        starting = asyncio.ensure_future(begin_supervisor(self._private, self.context.environ))
+        await asyncio.sleep(0)  # its process starts while the profile is made
+        try:
+            first = self.profile or await self.first_profile()
+            supervisor = await asyncio.shield(starting)
+            self.profile = self.profile or first  # another one may have been set in the meantime
+            supervisor.start_sandbox(self.profile)
+        except BaseException:
+            if not starting.cancel() and starting.exception() is None:
+                starting.result().abandon()
+            raise
+        self._supervisor = supervisor
+        return supervisor
 
     async def _usual_profile(self) -> SandboxProfile:
         """Return the default sandbox of a session."""
@@ -373,9 +382,7 @@ class CommandRunner:
             job.spool.close()
 
 
-async def begin_supervisor(
-    private: Path, environ: Mapping[str, str], profile: SandboxProfile | None = None
-) -> Supervisor:
+async def begin_supervisor(private: Path, environ: Mapping[str, str]) -> Supervisor:
     """Start a supervisor, with MAKEROOM_NAMESPACE=off without namespaces. Raises SupervisorLost.
 
     It removes the directory `private` when it ends; if it cannot be started, that is removed here. Without
@@ -383,7 +390,7 @@ async def begin_supervisor(
     """
     enclose = environ.get("MAKEROOM_NAMESPACE", "").lower() not in ("off", "0", "no", "false")
     try:
-        supervisor = await tools.sandbox.start_supervisor(private, enclose=enclose, profile=profile)
+        supervisor = await tools.sandbox.start_supervisor(private, enclose=enclose)
     except BaseException:
         shutil.rmtree(private, ignore_errors=True)
         raise

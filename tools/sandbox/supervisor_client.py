@@ -229,18 +229,13 @@ def _profile_message(profile: SandboxProfile, private: Path) -> ProfileMessage:
     return message
 
 
-async def start_supervisor(
-    private: Path, *, enclose: bool = True, profile: SandboxProfile | None = None
-) -> Supervisor:
+async def start_supervisor(private: Path, *, enclose: bool = True) -> Supervisor:
     """Start a supervisor. It removes the directory `private` when it ends. Raises SupervisorLost.
 
-    With `enclose` a PID namespace is tried first (which takes 0.03 s more if it is denied). With a `profile`,
-    a sandbox is being set up when this returns.
+    With `enclose` a PID namespace is tried first (which takes 0.03 s more if it is denied).
     """
     for how in ("enclose", "refused") if enclose and sys.platform == "linux" else ("plain",):
         supervisor = _spawn(private, how)
-        if profile is not None:
-            supervisor.start_sandbox(profile)
         try:
             await asyncio.wait({supervisor.open.hello}, timeout=_START_LIMIT_S)
         except asyncio.CancelledError:
