@@ -490,6 +490,18 @@ def test_an_edit_that_comes_too_late_asks_to_read_again(files: FileSession, tmp_
     assert files.path("f").read_bytes() == b"one\nzwei\n"
 
 
+def test_what_a_command_named_like_a_temporary_file_neither_blocks_a_write_nor_leads_elsewhere(
+    files: FileSession,
+):
+    os.mkfifo(files.path(".makeroom-0123456789abcdef.tmp"))
+    files.do("write", file_path="a", content="a\n")
+    assert files.litter() == []
+    files.put("b", b"b\n")
+    files.path(".makeroom-fedcba9876543210.tmp").symlink_to("b")
+    files.do("write", file_path="a", content="c\n")
+    assert len(files.litter()) == 1 and files.path("b").read_bytes() == b"b\n"
+
+
 def test_the_directory_of_commands_may_be_gone(files: FileSession):
     files.put("here", b"x\n")
     folder = files.path("d")

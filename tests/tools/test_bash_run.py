@@ -17,18 +17,21 @@ from hypothesis import strategies as st
 
 from tests.narrowing import present
 from tests.sampling import UNICODE, sampled, scaled
+from tests.tables import each_row
 from tools.base import ToolError
 from tools.bash import BashArguments, required_access
 from tools.processes import (
     CommandLimits,
     CommandRequest,
     HostQuestions,
+    OwnCommandEnd,
     ProgressThrottle,
     Spool,
     command_runner,
     run_foreground,
     run_own_command,
 )
+from tools.processes.host_questions import program_name
 from tools.sandbox import BlockedAccess, UnblockDecision
 from transcripts import Display
 
@@ -391,14 +394,14 @@ def test_no_bash_of_the_project_runs_a_command(shell: BashSession) -> None:
     shell.context.environ = {**shell.context.environ, "PATH": f"{planted.parent}:{os.environ['PATH']}"}
     assert text(shell.run("echo fine; type -P bash")) == f"fine\n{planted}"
 
-    async def own() -> str:
+    async def own() -> OwnCommandEnd:
         runner = command_runner(shell.context)
         try:
-            return (await run_own_command(runner, "echo fine", "", variables={}, sandboxed=False)).out
+            return await run_own_command(runner, "echo fine", "", variables={}, sandboxed=False)
         finally:
             await runner.close()
 
-    assert asyncio.run(own()) == "fine\n"
+    assert asyncio.run(own()) == OwnCommandEnd(0, out="fine\n", err="")
     assert not (shell.folder / "ran").exists()
 
 
@@ -547,3 +550,20 @@ def test_the_time_of_an_answer_does_not_count_for_the_time_limit(shell: BashSess
         return spool.tail(100).decode()
 
     assert shell.runner.run(main()) == "end\n"
+
+
+@each_row(
+    ("words", "name"),
+    [
+        (("/usr/bin/curl", "-s", "a.example"), "curl"),
+        (("/usr/bin/python3.11", "/p/src/setup.py", "install"), "python3.11 setup.py"),
+        (("/usr/bin/python3", "-m", "pip", "install"), "python3 -m pip"),
+        (("/usr/bin/node", "-e", "1"), "node"),
+        (("/p/bin/curl",), "bin/curl"),
+        (("/tmp/curl",), "/tmp/curl"),
+        (("/bin/sh", "a\x1b[2Jb"), "sh"),
+        ((), ""),
+    ],
+)
+def test_a_program_that_connects_has_a_short_name(words: tuple[str, ...], name: str) -> None:
+    assert program_name(words, "/p") == name

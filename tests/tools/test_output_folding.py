@@ -88,6 +88,8 @@ NOT_PROGRESS = {
     "sorted shares": "String similarity: {p}%",
     "check marks without a summary of tests": "  ✓ build in {n}m2s (ID 178{p})",
     "output of a test": "tests/test_a.py::test_{n} found {p} rows PASSED  [ {p}%]",
+    "failures in a count": "Checking link {n} of 10: failed",
+    "long lines": f"Downloading {'x' * 300} {{p}}%",
     "throughput in TAP": "ok {n} - parses {p} rows/s",
 }
 

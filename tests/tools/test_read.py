@@ -273,11 +273,13 @@ def broken_images() -> dict[str, bytes]:
     bomb = bytearray(png)
     bomb[16:24] = (60_000).to_bytes(4, "big") * 2
     bomb[29:33] = zlib.crc32(bytes(bomb[12:29])).to_bytes(4, "big")
+    text = b"tEXt" + png[16:29]
     flipped = bytearray(png)
     flipped[len(png) // 2] ^= 0xFF
     return {
         "cut": png[: len(png) // 2],
         "head only": png[:10],
+        "no header": png[:12] + text + zlib.crc32(text).to_bytes(4, "big") + png[-12:],
         "flipped": bytes(flipped),
         "bomb": bytes(bomb),
         "jpeg cut": jpeg[: len(jpeg) // 2],
@@ -288,7 +290,7 @@ def broken_images() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "name", ["cut", "head only", "flipped", "bomb", "jpeg cut", "jpeg head", "gif", "webp"]
+    "name", ["cut", "head only", "no header", "flipped", "bomb", "jpeg cut", "jpeg head", "gif", "webp"]
 )
 def test_a_broken_image_is_text(files: FileSession, name: str):
     files.put("f.png", broken_images()[name])
@@ -386,12 +388,15 @@ def test_without_pillow_images_within_limits_pass_and_others_are_refused(files: 
         files.put(f"broken{number}.png", data)
     for kind in ("jpeg", "gif", "webp"):
         files.put(f"small.{kind}", image(40, 30, kind.upper()))
+    header = b"VP8X\x0a\0\0\0" + bytes(4) + b"\x27\0\0\x1d\0\0"  # 40 and 30, each less one
+    files.put("extended.webp", b"RIFF\x16\0\0\0WEBP" + header)
     out = child(
         """
 sys.modules["PIL"] = None
 from transcripts.messages import ImageBlock
-for name in ("small.png", "small.jpeg", "small.gif", "small.webp"):
-    assert isinstance(files.result("read", file_path=name).content[0], ImageBlock), name
+for name in ("small.png", "small.jpeg", "small.gif", "small.webp", "extended.webp"):
+    block, told = files.result("read", file_path=name).content
+    assert isinstance(block, ImageBlock) and told.text.endswith(", 40x30]"), (name, told)
 print(files.do("read", file_path="wide.png"))
 for path in files.folder.glob("broken*.png"):
     assert "is not shown" in files.do("read", file_path=path.name), path

@@ -109,6 +109,7 @@ def test_a_tilde_is_expanded_once_and_the_rest_is_literal(files: FileSession):
     assert files.judge("read", "$HOME/f").target == f"{files.folder}/$HOME/f"
     assert files.judge("read", "~nobody-of-that-name/f").target == f"{files.folder}/~nobody-of-that-name/f"
     assert expanded_path("~root/f") == str(Path("~root/f").expanduser()) != "~root/f"
+    assert "The path is empty." in files.refused("read", file_path=" ")
     given = TOOLS["read"].parse({"file_path": "~/f"})
     assert TOOLS["read"].title(given) == str(Path("~/f").expanduser())
 

@@ -48,10 +48,9 @@ class HostQuestions:
     async def _answer(self, host: str, address: str, program: str) -> UnblockDecision:
         loop = asyncio.get_running_loop()
         async with self._turn:
-            self._asked_at = loop.time()
             if self._is_allowed_with_another(host, address):
-                self._asked_at = None
                 return UnblockDecision("allow")
+            self._asked_at = loop.time()
             try:
                 decision = await self._ask(
                     BlockedAccess("reach", host, program=program, waiting=True, address=address, job=self.job)

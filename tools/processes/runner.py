@@ -225,8 +225,7 @@ class CommandRunner:
         if job.ended is None and job.stopped is None:
             job.stopped = "asked"
         await self.end(job.command)
-        if job.ended is None:
-            await asyncio.wait_for(job.has_ended.wait(), 2.0)  # for its last output
+        await asyncio.wait_for(job.has_ended.wait(), 2.0)  # for its last output
 
     def add(
         self, request: CommandRequest, command: CommandHandle, spool: Spool, *, left_over: bool = False
