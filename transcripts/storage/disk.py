@@ -170,6 +170,8 @@ def is_of_running_process(name: str) -> bool:
 
 def make_private_folders(folder: Path, disk: Disk = DISK) -> None:
     """Create a directory and its missing parents, each with mode 0700. Raises OSError."""
+    if folder.is_dir():
+        return  # without a look at its parents, which may be on a slow disk
     for each in [*reversed(folder.parents), folder]:
         try:
             if not each.is_dir():

@@ -1,8 +1,10 @@
 """The history and the drafts hold with several sessions at once and with damaged files."""
 
+import asyncio
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from agent.ui.prompt_history import MAX_ENTRY_CHARS, MAX_HISTORY_BYTES, PromptHistory
@@ -126,6 +128,29 @@ def test_a_draft_of_a_living_process_or_of_another_place_is_not_taken(tmp_path):
     taken = {UnsentInput(tmp_path, Path("/a")).take_orphan() for _ in range(2)}
     assert taken == {"of the dead", "of no process"}
     assert UnsentInput(tmp_path, Path("/a")).take_orphan() == ""
+
+
+def test_keys_do_not_wait_for_the_disk_of_a_draft(tmp_path, monkeypatch):
+    """The newest text is written once the disk responds, even if a thread with an older one comes later."""
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def mask(text):
+        asked.set()
+        assert goes_on.wait(10)
+        return text
+
+    draft = UnsentInput(tmp_path, Path("/a"), mask)
+    monkeypatch.setattr("agent.ui.unsent_input.AUTOSAVE_DELAY_S", 0.0)
+
+    async def work():
+        draft.save_soon(lambda: "first")
+        assert await asyncio.to_thread(asked.wait, 10)
+        goes_on.set()
+
+    asyncio.run(work())
+    draft.save("second")
+    (file,) = (tmp_path / "drafts").iterdir()
+    assert file.read_text() == "second"
 
 
 def test_an_emptied_draft_leaves_no_file(tmp_path):
