@@ -9,6 +9,8 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,6 +19,7 @@ from .facts import StoredOutput
 from .storage.disk import (
     DISK,
     Disk,
+    held_folder,
     make_private_folders,
     opened_fd,
     replace_file,
@@ -34,22 +37,27 @@ class OutputsFolder(Struct, frozen=True):
     path: Path
     disk: Disk = DISK
 
-    def make(self) -> None:
-        """Create the directory if it is missing, but not a project that was moved away. Raises OSError.
+    @contextmanager
+    def opened(self) -> Iterator[Path]:
+        """Yield the path of the directory while it is open; it is created if it is missing. Raises OSError.
 
-        It is in the project, whose author may have replaced it by a symbolic link: links are not followed.
+        It is in the project, whose author may have replaced it by a symbolic link, and a command may do that
+        at any time: links are not followed. A project that was moved away is not created again.
         """
         if self.path.resolve() != self.path:
             raise NotADirectoryError(errno.ENOTDIR, "its path contains a symbolic link", str(self.path))
-        self.path.parents[1].stat()
+        project = self.path.parents[1]
+        project.stat()
         make_private_folders(self.path, self.disk)
-        write_ignore_files(self.path, self.disk)
+        with held_folder(self.path, project) as folder:
+            write_ignore_files(folder, self.disk)
+            yield folder
 
     def write(self, name: str, content: bytes) -> Path:
         """Write an output to a file of that name, atomically and durably. Raises OSError."""
-        self.make()
         path = self.path / Path(name).name
-        replace_file(path, content, self.disk)
+        with self.opened() as folder:
+            replace_file(folder / path.name, content, self.disk)
         sync_folders(self.disk, *_folders(path))
         return path
 

@@ -151,7 +151,7 @@ def test_outputs_are_not_kept_behind_a_link(project: Path, link: str) -> None:
 
 def test_a_link_instead_of_an_output_is_not_written_through(project: Path) -> None:
     outputs = project / ".task_outputs" / "tool-results"
-    OutputsFolder(outputs).make()
+    OutputsFolder(outputs).write("0.txt", b"x")
     victim = project.parent / "home" / ".ssh" / "id_rsa"
     for name in ("1.txt", "1.tmp"):
         (outputs / name).symlink_to(victim)

@@ -31,6 +31,8 @@ _LINE = re.compile(r"(\d+) +(?:<\.\.\. )?(\w+)(?: resumed>|\()(.*)")
 _FD = re.compile(r"\d+<([^>]*)>")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r'(?:<([^>]*)>, )?("(?:[^"\\]|\\.)*")')
+_OPENED = re.compile(r"O_DIRECTORY.*\) += (\d+)<([^>]*)>")
+_BELOW = re.compile(r"/proc/self/fd/(\d+)")
 _END = re.compile(r"(.*)\) += (-?\d+)")
 _ROOT = Node(folder=True)
 
@@ -74,19 +76,27 @@ def command(log: Path, *argv: str) -> list[str]:
 
 
 def steps(log: Path) -> Iterator[Step]:
-    """The beginning and the end of every call, in the order in which they happened."""
+    """The beginning and the end of every call, in the order in which they happened.
+
+    Paths below an open directory are given by its name.
+    """
     begun: dict[str, str] = {}
+    folders: dict[str, str] = {}
     with log.open(encoding="ascii", errors="replace") as file:
         for line in file:
             if (found := _LINE.match(line)) is None:
                 continue
             thread, name, rest = found.groups()
+            rest = _BELOW.sub(lambda below: folders.get(below[1], below[0]), rest)
             if "resumed>" not in line[: line.find(name) + len(name) + 10]:
                 yield Step(name, rest, ends=False)
             if rest.rstrip().endswith("<unfinished ...>"):
                 begun[thread] = rest.rstrip().removesuffix("<unfinished ...>")
                 continue
-            if (whole := _END.match(begun.pop(thread, "") + rest)) is not None:
+            text = begun.pop(thread, "") + rest
+            if (opened := _OPENED.search(text)) is not None:
+                folders[opened[1]] = opened[2]
+            if (whole := _END.match(text)) is not None:
                 yield Step(name, whole[1], ends=True, result=int(whole[2]))
 
 

@@ -138,6 +138,13 @@ def write_out(left: DiskState, root: Path, elsewhere: Path) -> None:
             there.write_bytes(content)
 
 
+def _named(argument: Any) -> Any:
+    """Return an argument of a call, a path below an open directory by the name of that directory."""
+    if isinstance(argument, str) and argument.startswith("/proc/self/fd/"):
+        return str(Path(argument).parent.resolve() / Path(argument).name)
+    return argument
+
+
 @dataclass(slots=True)
 class DiskRecorder:
     """Repeats real calls on a simulated disk.
@@ -161,7 +168,7 @@ class DiskRecorder:
                 self.nodes[args[0]][1].sync_failed = True
             raise OSError(error, os.strerror(error))
         found = call(*args)
-        getattr(self, f"_{name}", lambda *_: None)(found, *args)
+        getattr(self, f"_{name}", lambda *_: None)(found, *map(_named, args))
         return found
 
     def _open(self, fd: int, path: str, flags: int, mode: int) -> None:

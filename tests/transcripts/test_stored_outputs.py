@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,23 @@ def test_an_output_that_a_command_wrote_survives_a_power_loss_once_it_is_synced(
     assert {left.get(str(path)) for left in simulated.after_power_loss(50)} >= {None, b"text"}
     OutputsFolder(path.parent, recorder.disk()).sync(path.name)
     assert {left.get(str(path)) for left in simulated.after_power_loss(50)} == {b"text"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no path of an open directory")
+def test_an_output_is_not_written_through_a_link_that_a_command_makes_meanwhile(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    outputs = tmp_path / "project" / DEEP
+    outputs.mkdir(parents=True)
+
+    def exchange(name: str) -> None:
+        if name == "open" and not outputs.is_symlink():
+            outputs.rename(tmp_path / "moved")
+            outputs.symlink_to(outside)
+
+    recorder = DiskRecorder(SimulatedDisk(tmp_path), before=exchange)
+    OutputsFolder(outputs, recorder.disk()).write("r3.txt", b"text")
+    assert list(outside.iterdir()) == [] and (tmp_path / "moved" / "r3.txt").read_bytes() == b"text"
 
 
 @each_row("error", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE])

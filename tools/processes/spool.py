@@ -92,7 +92,6 @@ class Spool:
             return
         self._filed = True
         try:
-            OutputsFolder(self.path.parent).make()
             self._file = self._create_file()
         except OSError as error:
             self.error = cause_of(error)
@@ -102,13 +101,14 @@ class Spool:
     def _create_file(self) -> BinaryIO:
         wanted = self.path
         number = 1
-        while True:
-            try:
-                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-                return os.fdopen(fd, "wb", buffering=0)
-            except FileExistsError:
-                number += 1
-                self.path = wanted.with_stem(f"{wanted.stem}-{number}")
+        with OutputsFolder(self.path.parent).opened() as folder:
+            while True:
+                try:
+                    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                    return os.fdopen(os.open(folder / self.path.name, flags, 0o600), "wb", buffering=0)
+                except FileExistsError:
+                    number += 1
+                    self.path = wanted.with_stem(f"{wanted.stem}-{number}")
 
     def _write(self, data: bytes) -> None:
         if self._file is None:
@@ -148,7 +148,6 @@ class Spool:
         removed = self._file
         if removed is None or self._is_in_place(removed):
             return
-        OutputsFolder(self.path.parent).make()
         self._file = self._create_file()
         size = self.written
         self.written = 0

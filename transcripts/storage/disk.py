@@ -62,6 +62,24 @@ def opened_fd(path: Path, flags: int, disk: Disk = DISK) -> Iterator[int]:
 
 
 @contextmanager
+def held_folder(folder: Path, top: Path) -> Iterator[Path]:
+    """Open a directory below `top`, on whose path from there no part may be a link. Raises OSError.
+
+    Yields a path that on Linux remains that of this directory, even if a command exchanges it for a link.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    fd = os.open(top, flags)
+    try:
+        for name in folder.relative_to(top).parts:
+            inner = os.open(name, flags | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        yield Path(f"/proc/self/fd/{fd}") if sys.platform == "linux" else folder
+    finally:
+        os.close(fd)
+
+
+@contextmanager
 def opened_unread(path: Path) -> Iterator[int]:
     """Open a file for reading without changing its atime, by which makeroom detects what commands read.
 
