@@ -31,6 +31,8 @@ SECRETS: dict[str, str] = {
     "infra/terraform.tfstate": "{}",
     "infra/live/eu/terraform.tfstate.backup": "{}",
     "infra/live/eu/prod.tfvars": 'db_password = "hunter2hunter"\n',
+    "infra/live/us/secrets.auto.tfvars": "",
+    "app/config/parameters.yml": "parameters:\n  database_password: hunter2hunter\n",
     "public/wp-config.php": "<?php\ndefine( 'DB_PASSWORD', 'hunter2' );\n",
     "config/database.yml": "production:\n  username: app\n  password: hunter2\n",
     "services/api/config/appsettings.Production.json": '{"Db": "Server=x;AccountKey=' + "a1B2" * 12 + '"}',

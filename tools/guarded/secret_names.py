@@ -38,7 +38,7 @@ _NAMED_FORM = (
     r".+\.(?:p12|pfx|ppk|kdbx|agekey|jks)|(?!debug\.).+\.keystore"
     r"|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json|(?:.+)?\.tfstate(?:\..+)?"
     r"|(?:secrets?|credentials?|.+[-_.]credentials)\.(?:ya?ml|json|toml)"
-    r"|secrets?\.(?:ini|properties|tfvars|txt)"
+    r"|secrets?(?:\.auto)?\.(?:ini|properties|tfvars|txt)"
 )
 SECRET_FORM = lazy_pattern(_NAMED_FORM, re.DOTALL)
 # Files that contain a private key, or public data: certificates, Keynote slides.
@@ -55,7 +55,7 @@ _TELLING_SETTINGS = (
 )
 _SETTINGS = (
     r"(?:.+[-_.])?(?:appsettings|application|auth|aws|azure|config|database|db|dev|development|env|environment"
-    r"|firebase|keys?|local|mail|mongoid|prod|production|settings|smtp|staging|storage|vault)(?:[-_.][\w-]+)*"
+    r"|firebase|keys?|local|mail|mongoid|parameters|prod|production|settings|smtp|staging|storage|vault)(?:[-_.][\w-]+)*"
     r"\.(?:ya?ml|json|toml|ini|cfg|conf|properties|xml)|settings(?:\.local)?\.php"
     r"|gradle\.properties|\.sentryclirc"
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -147,7 +146,7 @@ def servers(place: Path) -> Iterator[Mapping[str, int]]:
         yield ports
     finally:
         for process in running:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # in the background of a script, SIGINT is ignored
             process.wait(10)
         shutil.rmtree(data)
 
