@@ -61,6 +61,7 @@ SECRETS: dict[str, str] = {
 # Paths of public repositories, most of them close to a secret, with the content that they have there.
 ORDINARY_TEXTS: dict[str, str] = {
     "config/database.yml": 'production:\n  password: <%= ENV["APP_DATABASE_PASSWORD"] %>\n',
+    "docker-compose.dev.yml": "environment:\n  DB_PASSWORD: ${DB_PASSWORD:-clickhouse}\n",
     "config/db/database.yml": "default:\n  username: postgres\n  password: postgres\n",
     "config/storage.yml": "amazon:\n  access_key_id: <%= Rails.application.credentials.dig(:aws, :id) %>\n",
     "wp/wp-config.php": "<?php\ndefine( 'DB_PASSWORD', getenv('DB_PASSWORD') );\n",

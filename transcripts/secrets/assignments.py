@@ -73,9 +73,11 @@ def assigned_secrets(text: str, *, in_settings: bool = False) -> Iterator[tuple[
             continue  # in PHP: define('DB_PASSWORD', '...')
         if not (is_surely_named(name, _NAME_TAIL) and is_secret(name, value) and is_literal(value)):
             continue
+        # `${DB_PASSWORD:-postgres}` names a variable, whose default is for development.
+        is_default = text.endswith("${", 0, found.start())
         is_variable = sign == "=" and re.fullmatch(r"[A-Z][A-Z0-9_]+", name) is not None
         if (
-            (in_settings and _may_be_password(name, value))
+            (in_settings and not is_default and _may_be_password(name, value))
             or is_variable
             or _looks_secret(name, value, quoted=quoted)
         ):
