@@ -25,7 +25,17 @@ from transcripts import (
 )
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
-from .hazards import EDIT_WEIGHT, GROUPS, OLDEST_AGE, Cell, Curves, Evidence, Group, HazardCurves
+from .hazards import (
+    EDIT_WEIGHT,
+    EXPLORING_SHARE,
+    GROUPS,
+    OLDEST_AGE,
+    Cell,
+    Curves,
+    Evidence,
+    Group,
+    HazardCurves,
+)
 from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, base_name, block_texts, joined_text, names
 from .page_references import lines_shown, pages_referred_to, recorded_lines
 from .patches import files_of, is_patch, old_texts, patched_text, shown_file
@@ -149,19 +159,19 @@ class BlockTracker(Struct):
     def expect(self, folded: Folded, curves: HazardCurves) -> None:
         """Add the events to expect in the calls since the last time, by the tables.
 
-        Before the first edit none is expected: a session that explores does not show how often it edits.
+        Before the first edit, few edits are: a session that explores hardly shows how often it will edit.
         """
         steps = self.calls - self._expected_until
         self._expected_until = self.calls
         if steps <= 0:
             return
         following = curves.following
+        edit_steps = steps if self.edited else EXPLORING_SHARE * steps
         for block in self.shown(folded):
             age = min(self.calls - block.touched, OLDEST_AGE)
             group = GROUPS[block.cell]
             self.references[group].expected += steps * following.references[block.cell][age] * block.tokens
-            if self.edited:
-                self.edits[group].expected += steps * following.edits[block.cell][age] * block.tokens
+            self.edits[group].expected += edit_steps * following.edits[block.cell][age] * block.tokens
 
     def rates(self, curves: Curves, cell: Cell) -> list[float]:
         """Return the rates of a cell by age, scaled to this session; an edit counts EDIT_WEIGHT."""

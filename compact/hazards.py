@@ -51,8 +51,9 @@ What corrects the tables
     with those that the tables expect of what it has shown (`Evidence`). The rates are scaled by the ratio, up
     or down. In a session that has seen 9 edits of its own text where 3 were expected, that is
     (3 + 9) / (3 + 3) = 2. The 3 is the weight of the table: the posterior mean of a rate with a Gamma prior.
-    Edits are expected only from the first one on: a session that reads for an hour and then edits what it
-    read would otherwise have cleared it by then.
+    Before the first edit, only a share of the edits counts as expected (EXPLORING_SHARE): a session that
+    reads for long and then edits what it read would otherwise have cleared it by then. It is not 0, as some
+    sessions only read.
 """
 
 from bisect import bisect_left
@@ -67,6 +68,7 @@ AGE_BOUNDS = (2, 5, 10, 20, 40)  # the maximum age of each column of the table, 
 OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
 EDIT_WEIGHT = 16.0  # an edit out of view costs a failed call and a read beside the text
 TABLE_WEIGHT = 3.0  # of the tables against what a session shows, in expected events
+EXPLORING_SHARE = 0.25  # of the expected edits that counts before the first one
 MIN_SCALE = 0.05  # of the rates of a session relative to the tables
 MAX_SCALE = 3.0
 

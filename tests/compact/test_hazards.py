@@ -209,12 +209,12 @@ def test_rates_go_down_in_a_session_that_refers_back_less_than_the_table_expects
     assert tracker.rates(CURVES.mean, Cell.READ)[OLDEST_AGE] < table
 
 
-def test_a_session_that_only_reads_does_not_show_how_often_it_edits():
-    world = session(*[read(f"src/f{at}.py", LINE * 400) for at in range(30)])
-    edits = expecting(world).edits[Group.READS]
-    assert (edits.expected, edits.scale) == (0, 1.0)
-    world.call("edit", "ok", file_path="src/f29.py", old_string="a", new_string="b")
-    assert expecting(world).edits[Group.READS].expected > 0
+def test_edits_that_are_not_made_count_less_before_the_first_one():
+    reads = [read(f"src/f{at}.py", LINE * 400) for at in range(30)]
+    exploring = expecting(session(*reads)).edits[Group.READS]
+    working = expecting(session(edit("x.py"), *reads)).edits[Group.READS]
+    assert 0 < exploring.expected < working.expected / 2
+    assert exploring.scale > 2 * working.scale
 
 
 def test_rates_go_up_in_a_session_that_edits_its_own_text_more_than_the_table_expects():
