@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
 MAX_RANKED = 1_500  # facts that FTS5 ranks; each takes more than a microsecond
 MAX_SCORED = 4_000  # facts with a term, all of which FTS5 reads to weigh it
-MAX_COMMON = 3  # terms of more facts
+MAX_COMMON = 3  # terms of more facts that count; each takes one more query
 NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
 SESSION_WEIGHT = 0.4  # of each of the best four facts of the session; less if one fact answers the query
 SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
@@ -137,11 +137,12 @@ class _Search:
         whole = sum(weights[term] for term in counts if counts[term])
         ranked = self._ranked(counts, weights, limit=max(3 * limit, 100), is_name=bool(name))
         scores = self._weighed(ranked, whole)
+        top = max(scores.values(), default=1.0)
         best = dict[tuple[int, float, str], tuple[Found, int]]()
         for id in sorted(scores, key=lambda id: -scores[id]):
             if len(best) >= max(limit, 60 if name else 12):  # facts read from the transcripts
                 break
-            if (one := self._found(id, scores[id] / max(scores.values()), matcher, name)) is None:
+            if (one := self._found(id, scores[id] / top, matcher, name)) is None:
                 continue
             # If a session and its copies share a fact, keep that of the first session.
             key = (one.fact.seq, one.fact.ts, one.text)
