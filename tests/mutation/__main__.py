@@ -25,7 +25,7 @@ from pathlib import Path
 from .mutants import Kind, mutants_of, sample
 from .runner import Baseline, CannotJudge, Job, Outcome, copied_tree, judge
 from .survivors import known_survivors
-from .targets import ROOT, Room, chosen
+from .targets import Room, chosen
 from .typed import TypeChecker
 
 WANTED_PERCENT = 85.0
@@ -114,7 +114,7 @@ def run_room(
     tree: Path, room: Room, modules: list[str], *, most: int, seed: str, tests: Tests, types: TypeChecker
 ) -> Report:
     """Judge a sample of the mutants of a room's modules. Raises CannotJudge."""
-    jobs = [Job(name, each) for name in modules for each in mutants_of((ROOT / name).read_text("utf-8"))]
+    jobs = [Job(name, each) for name in modules for each in mutants_of((tree / name).read_text("utf-8"))]
     report = Report(room, len(jobs))
     left: list[Job] = []
 
