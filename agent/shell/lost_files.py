@@ -28,6 +28,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.text import word_set
+from transcripts import RECORD_FOLDERS
 from transcripts.patterns import lazy_pattern
 
 from .destructive import may_overwrite
@@ -322,7 +323,10 @@ def _cleaned_by_git(possible: Sequence[Scene], places: Places, folders: Sequence
         named = ["."]
     words = [ANY if word.startswith(":") else word for word in named or ["."]]  # `:/` is the top
     found = [scene.paths(word) for scene in possible for word in words]
+    cleans_ignored = clean.has_flag("x") or clean.has_flag("X")
     for name in folders:
+        if posixpath.basename(name) in RECORD_FOLDERS and not cleans_ignored:
+            continue  # they contain a .gitignore for all that is in them
         is_repository = posixpath.basename(name) in _REPOSITORIES
         place = f"{places.folder}/{name}"
         is_own = any(scene.here == posixpath.dirname(place) for scene in possible)

@@ -182,6 +182,14 @@ def test_a_line_that_destroys_only_what_can_be_restored_or_rebuilt(line: str) ->
     assert lost_paths(line, PLACES, UNCOVERED) == []
 
 
+def test_git_clean_deletes_transcripts_only_with_ignored_files() -> None:
+    """With Landlock, which cannot hide them; their .gitignore covers all of their contents."""
+    visible = UncoveredFiles(folders=[".transcripts"])
+    assert lost_paths("git clean -ffd", PLACES, visible) == []
+    for option in ("-ffdx", "-fdX"):
+        assert lost_paths(f"git clean {option}", PLACES, visible) == [".transcripts"]
+
+
 PRUNED = {
     "git gc --prune=now": "unreachable",
     "cd a && git -C b prune -v": "unreachable",
