@@ -242,13 +242,16 @@ def write_ignore_files(folder: Path, disk: Disk = DISK) -> None:
             disk.write(fd, b"*\n")
 
 
-def replace_file(path: str | Path, data: bytes, disk: Disk = DISK, *, durable: bool = True) -> None:
-    """Replace the content of a private file by `data`, atomically and durably. Raises OSError.
+def replace_file(
+    path: str | Path, data: bytes | Iterable[bytes], disk: Disk = DISK, *, durable: bool = True
+) -> None:
+    """Replace the content of a private file by `data` or its pieces, atomically and durably. Raises OSError.
 
     Without `durable` nothing is synced, as for a cache: a power loss may leave the old file or an empty one.
     """
     folders = (Path(path).parent.resolve(),) if durable else ()
-    fd, _ = replace_and_open(path, [data], disk, *folders, durable=durable)
+    pieces = [data] if isinstance(data, bytes) else data
+    fd, _ = replace_and_open(path, pieces, disk, *folders, durable=durable)
     os.close(fd)
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.checkpoints.change_log import FileChange, changed_files_since, copy_log, read_changes
+from agent.checkpoints.change_log import ChangeLog, FileChange, changed_files_since, copy_log, read_changes
 from agent.checkpoints.content_store import ContentStore
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.project_scanner import ProjectScanner
 from agent.checkpoints.recorder import MAX_INCOMPLETE_SCANS, Checkpoints
-from agent.checkpoints.snapshot import PathState, SnapshotLimits
+from agent.checkpoints.snapshot import PathState, ProjectSnapshot, SnapshotLimits
 from tests.narrowing import present
 from tests.tables import each_row
 
@@ -527,3 +527,18 @@ def test_a_command_that_waited_for_the_first_scan_needs_no_other(
     recording.edited |= edited
     assert (recording.scan_since(moment) is first) is is_enough
     assert recording.scan_since(moment) is not first, "of the first command only"
+
+
+@each_row("in_git, states", [("a", "b"), ("", "b"), ("a", ""), ("", ""), ("a\udcff", "b\udcff"), ("a", "a")])
+def test_a_saved_snapshot_contains_all_files(tmp_path: Path, in_git: str, states: str) -> None:
+    log = ChangeLog(tmp_path, "20260101-000000")
+    watched = {name: PathState("file", 0o644, f"git:{'1' * 40}") for name in [in_git] if name}
+    others = {name: PathState("file", 0o600, "2" * 64) for name in [states] if name}
+    for snapshot in (
+        ProjectSnapshot(others, watched),
+        ProjectSnapshot(others, watched, complete=False),
+        ProjectSnapshot(others, {"c": PathState("file")}),
+    ):
+        log.save_snapshot(7, snapshot)
+        seq, found = present(log.load_snapshot())
+        assert (seq, found.states, found.complete) == (7, {**snapshot.in_git, **others}, snapshot.complete)
