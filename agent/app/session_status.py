@@ -39,7 +39,7 @@ class SessionStatus:
         self._branch = BranchWatch(services.setup.folder)
         self._command: StatusCommand | None = None
         self._of: Session | None = None
-        self._looking: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     def now(self, session: Session | None, context: TurnContext | None) -> Status:
         """See ports.Driver.status. Without a session the status is that of the start."""
@@ -55,17 +55,20 @@ class SessionStatus:
         return status if self._command is None else self._command.fill(status)
 
     def _branch_name(self) -> str:
-        """Return the name of the branch, which may be two seconds old; the screen gets a newer one then."""
-        now = self._services.setup.clock.monotonic()
-        is_old = now < self._branch.next_look
-        if is_old and self.on_change is not None and self._looking is None:
-            loop = asyncio.get_running_loop()
-            self._looking = loop.call_later(self._branch.next_look - now, self._look_again)
-        return self._branch.name(now)
+        """Return the name of the branch; the screen, which does not wait for the disk, gets a newer one."""
+        if self.on_change is None or self._branch.is_unread:
+            return self._branch.name(self._services.setup.clock.monotonic())
+        if self._looking is None:
+            self._looking = asyncio.ensure_future(self._look_again())
+        return self._branch.last
 
-    def _look_again(self) -> None:
+    async def _look_again(self) -> None:
+        monotonic = self._services.setup.clock.monotonic
+        await asyncio.sleep(self._branch.next_look - monotonic())
+        before = self._branch.last
+        changed = await asyncio.to_thread(self._branch.name, monotonic()) != before
         self._looking = None
-        if self.on_change is not None:
+        if changed and self.on_change is not None:
             self.on_change()
 
     async def end(self) -> None:

@@ -122,20 +122,26 @@ class BranchWatch:
     """The name of the branch of a folder's repository, looked for at most every two seconds.
 
     next_look  the moment of a monotonic clock from which it is looked for again
+    last       the name that was found last
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.next_look = float("-inf")
-        self._name = ""
+        self.last = ""
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the name was never looked for."""
+        return self.next_look == float("-inf")
 
     def name(self, now: float) -> str:
         """The name at the moment `now`, in seconds of a monotonic clock; "" where there is none."""
         if now >= self.next_look:
             self.next_look = now + BRANCH_INTERVAL_S
             checkout = Checkout.around(self._folder)
-            self._name = _checked_out(checkout) if checkout is not None else ""
-        return self._name
+            self.last = _checked_out(checkout) if checkout is not None else ""
+        return self.last
 
 
 def shown_name(text: str | Path) -> str:
