@@ -298,10 +298,14 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> tuple[
     if len(panel.body) > room:
         shown = panel.body[panel.scroll : panel.scroll + room - 1]
         last = panel.scroll + len(shown)
-        more = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · PgUp/PgDn"
+        panel.end_seen |= last == len(panel.body)
+        place = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · "
+        short = place + ("PgUp/PgDn" if panel.end_seen else "End before approving")
+        long = place + ("PgUp/PgDn to scroll" if panel.end_seen else "PgDn or End before approving")
         key = ctx.keys["outputs"]
-        shown = [*shown, ctx.hint(f"{more} to scroll · {key} to print all" if key else more, more)]
-    panel.end_seen |= panel.scroll + room >= len(panel.body) + int(len(panel.body) > room)
+        shown = [*shown, ctx.hint(f"{long} · {key} to print all" if key else long, short)]
+    else:
+        panel.end_seen = True
     gap = [""] if air else []
     below = gap if not panel.writing else []
     inside = [*shown, *gap] if shown else []

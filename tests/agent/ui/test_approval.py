@@ -270,10 +270,10 @@ def test_nothing_is_approved_before_its_end_was_shown(preview: Preview, columns:
         answer = asyncio.ensure_future(dialog.ask(question))
         await asyncio.sleep(0)
         assert dialog.panel is not None
-        for by in (0, 200, 1_000):
+        for by, keys in ((0, "End before approving"), (200, "End before approving"), (1_000, "PgUp/PgDn")):
             assert not answer.done()
             dialog.scroll(by)
-            draw_approval(dialog.panel, RenderContext(columns, Theme(False)), rows)
+            assert keys in "".join(drawn_rows(dialog.panel, RenderContext(columns, Theme(False)), rows))
             dialog.press("y")
             await asyncio.sleep(0)
         return await asyncio.wait_for(answer, 1)
@@ -623,12 +623,12 @@ def test_a_long_question_below_held_reads_can_be_printed_and_refused(
         Server(ScriptedModel(steps)) as server,
         PtyTerminal(tmp_path, size, soon_listening, **environment(tmp_path, server)) as terminal,
     ):
-        listening(terminal.sees("❯").type("go\r").sees("Allow edit?", "PgUp"))
+        listening(terminal.sees("❯").type("go\r").sees("Allow edit?", "before approving"))
         terminal.type("\x0f").until(lambda: "+ import mod28" in terminal.everything, "all of it")
         terminal.type("n").sees("Enter to deny")
         rows = [row.rstrip() for row in terminal.text.splitlines()]
         assert sum(row.startswith("Allow edit?") for row in rows) == 1 and "1 Yes" not in "".join(rows[5:])
-        (hint,) = (row for row in rows if "PgUp" in row)
+        (hint,) = (row for row in rows if "PgUp/PgDn" in row)
         assert hint.endswith(("PgUp/PgDn", "to print all"))
         (asked,) = (row for row in rows if "Enter to deny" in row)
         assert asked.endswith("Esc to go back")
