@@ -50,7 +50,10 @@ async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
     answers = list(_answers(arguments, answer.input))
     lines = [f"{question} {text or '(no answer)'}" for question, text in answers]
     message = "\n".join(["The user answered:", *lines])
-    shown = lines if len(answers) > 1 else [answers[0][1] or "(no answer)"]  # the title is the question
+    shown = [answers[0][1] or "(no answer)"]  # the title is the question
+    if len(answers) > 1:  # an answer behind a long question would be cut off
+        labels = [f"{each.header}:" if each.header else each.question for each in arguments.questions]
+        shown = [f"{label} {text or '(no answer)'}" for label, (_, text) in zip(labels, answers, strict=True)]
     return decision_result(
         message, human=Display(text="\n".join(shown)), about=Result.about_remarks(*answers)
     )

@@ -277,13 +277,14 @@ def _scrolled(state: FormState, asked: list[str], ctx: RenderContext, rows: int)
 
 
 def _keys(state: FormState, ctx: RenderContext) -> str:
-    keys = "Enter or a digit to choose · type your own answer · Esc to decline"
+    choose = "Enter or a digit to choose"
     if state.asked.multiSelect:
-        keys = "Space or a digit to select · Enter to continue · type your own answer · Esc to decline"
+        choose = "Space to select · Enter to continue"
+    keys = f"{choose} · Esc to decline"
     arrows_move_cursor = state.writing and state.own.text
     if len(state.questions) > 1 and not arrows_move_cursor:
         keys += " · ← → for other questions"
-    return ctx.hint(keys, "digit or Enter · Esc to decline")
+    return ctx.hint(keys, choose)
 
 
 def _option(state: FormState, at: int, ctx: RenderContext, *, described: bool) -> list[str]:

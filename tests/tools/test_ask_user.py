@@ -57,6 +57,13 @@ def test_what_was_answered_is_reported_with_its_question(answer: UserAnswer, tol
     assert told in text(result) and not result.error
 
 
+def test_the_user_sees_each_answer_with_the_header_of_its_question() -> None:
+    two = [ASKED, {**ASKED, "question": "And then?", "header": ""}]
+    answers = UserAnswer("yes", {"answers": {"And then?": ["a", "b"], "Which one?": "my own"}})
+    shown = result_of(ask_user.TOOL, answers, None, questions=two).human.text
+    assert shown == "Library for dates: my own\nAnd then? a, b"
+
+
 def test_what_the_user_said_is_distinguished_from_what_the_model_asked() -> None:
     def said(tool: Tool, answer: UserAnswer, **given: Any) -> Any:
         return result_of(tool, answer, Planning(), **given).about.get("said")
