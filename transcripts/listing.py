@@ -113,6 +113,10 @@ class ProjectRecords(Struct, frozen=True):
             return one.name or one.first_prompt if one is not None else ""
         return ""
 
+    def is_open(self, sid: str) -> bool:
+        """Return whether a process has this session open."""
+        return lock_holder(self.path_of(sid)) is not None
+
     def holder(self) -> int | None:
         """Return the pid of a process that has a session open, 0 if unknown; None if there is none."""
         locks = (self.home / RECORDS_FOLDER).glob("*.lock")

@@ -135,11 +135,14 @@ def start_lines(setup: RunSetup, model: str) -> list[str]:
     branch = BranchWatch(setup.folder).name(setup.clock.monotonic())
     where = f"{short_path(str(setup.folder))}{f' ({branch})' if branch else ''}"
     lines = [f"makeroom {__version__} with {named} in {where}"]
-    last = None if setup.options.no_session else ProjectRecords(setup.folder).last_written()
+    records = ProjectRecords(setup.folder)
+    last = None if setup.options.no_session else records.last_written()
     if last is not None:
         title = shorten(setup.masks.all(last.name or last.first_prompt), 40)
         age = format_age(last.last_active, setup.clock.now())
-        lines.append(f"Last session ({age}): '{title}'. Continue it with {start_command(setup.options)}-c")
+        advice = f"Continue it with {start_command(setup.options)}-c"
+        advice = "It is still open elsewhere" if records.is_open(last.sid) else advice
+        lines.append(f"Last session ({age}): '{title}'. {advice}")
     lines.append(f"{_suggestion(setup)}. /help lists commands and keys")
     return lines
 

@@ -43,6 +43,8 @@ def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(
         assert start_lines(there, "x")[1].endswith("Continue it with makeroom --worktree parser -c")
         monkeypatch.setattr("sys.argv", ["/src/agent/__main__.py"])
         assert start_lines(there, "x")[1].endswith("Continue it with python -m agent --worktree parser -c")
+        await run.do("hello")
+        assert start_lines(setup, "x")[1].endswith(": 'hello'. It is still open elsewhere")
 
     run_controller(tmp_path, begin)
     run_controller(tmp_path, begin_again, verified=False)
