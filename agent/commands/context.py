@@ -82,6 +82,13 @@ def _scaled(counts: Mapping[str, int], tokens: float) -> list[tuple[str, int]]:
     return [(label, round(count * rate)) for label, count in counts.items()]
 
 
+def system_prompt_rate(session: Session, context: TurnContext) -> float:
+    """Return the model's tokens for each token that we count in the system prompt."""
+    ours = overheads(context.settings, context.compaction.counter)
+    report = ContextReport.of(situation_of(session, context), session.prices, newest=1)
+    return report.overhead / sum(ours.values())
+
+
 def _largest_blocks(report: ContextReport) -> list[str]:
     largest = report.blocks[:5]
     if not largest:

@@ -31,6 +31,7 @@ from tools.processes import BackgroundJob, Inbox, command_runner, move_to_backgr
 from transcripts import DataTag, TextBlock, quoted
 from transcripts.wording import pluralize, shorten
 
+from .context import system_prompt_rate
 from .rewind import checkpoints_of, gaps_of, why_no_files
 from .running import usage_notice
 from .setting_menus import mode_words
@@ -67,6 +68,11 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
     places = controller.services.memory
     used = memory_of(context.settings.system)
     now = memory_of(system_prompt(places.find(), ()))
+    rate = system_prompt_rate(session, context)
+
+    def size(text: str) -> str:
+        return f"{round(context.compaction.counter.text(text) * rate):>8,} tokens"
+
     lines = []
     for path, text in used.items():
         note = ""
@@ -76,10 +82,10 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
             note = "  (changed since)"
         chars = cut_after(text)
         cut = f"  (only the first {chars:,} characters)" if chars is not None else ""
-        lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{cut}{note}")
+        lines.append(f"{size(text)}  {path}{cut}{note}")
     for name, (text, file) in memory_sent_below(session).items():
         shown = os.path.relpath(file, folder) if file else "a prompt"
-        lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {name}  (loaded with {shown})")
+        lines.append(f"{size(text)}  {name}  (loaded with {shown})")
     lines += [f"     not read  {path}  (created since)" for path in now if path not in used]
     for other, why in places.passed_over({**used, **now}).items():
         lines.append(f"     not read  {other}  ({why})")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.commands.rewind import checkpoints_of
-from agent.events import CommandOutput, Notice, ToolCallProgress
+from agent.events import CommandOutput, ContextChart, Notice, ToolCallProgress
 from agent.session.memory_files import MemoryPlaces
 from agent.session.memory_imports import MAX_MEMORY_CHARS
 from tools.base import ToolCall
@@ -47,6 +47,19 @@ def test_memory_names_the_files_with_their_tokens_and_what_changed_since(tmp_pat
         assert "since)" not in text
         (tmp_path / "AGENTS.md").unlink()
         assert "(deleted since)" in await run.do("/memory")
+
+    run_controller(tmp_path, work)
+
+
+def test_memory_counts_tokens_like_context(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("Always use tabs in this project.\n" * 200, "utf-8")
+
+    async def work(run: ControllerRun) -> None:
+        memory = await run.do("hello", "/memory")
+        shown = int(memory.partition(" tokens  ")[0].split()[-1].replace(",", ""))
+        await run.do("/context")
+        (chart,) = run.emitted(ContextChart)
+        assert shown == dict(chart.rows)["memory files"]
 
     run_controller(tmp_path, work)
 
