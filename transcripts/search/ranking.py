@@ -213,7 +213,7 @@ class _Search:
             for (id,) in self._db.execute(query, (f"({chosen}) AND {_expression([term])}", *ids)):
                 if id in scores:
                     scores[id] += weights[term]
-        return dict(nlargest(limit, scores.items(), key=lambda each: (each[1], each[0])))
+        return dict(nlargest(limit, scores.items(), key=lambda each: each[1]))
 
     def _weighed(self, ranked: Mapping[int, float], whole: float) -> dict[int, float]:
         """Return the scores of facts by their words, those of their neighbours and those of their session.
