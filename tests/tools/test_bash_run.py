@@ -561,6 +561,8 @@ def test_the_time_of_an_answer_does_not_count_for_the_time_limit(shell: BashSess
         (("/usr/bin/node", "-e", "1"), "node"),
         (("/p/bin/curl",), "bin/curl"),
         (("/tmp/curl",), "/tmp/curl"),
+        (("/var/tmp/a/curl",), "/var/tmp/a/curl"),
+        (("/dev/shm/curl",), "/dev/shm/curl"),
         (("/bin/sh", "a\x1b[2Jb"), "sh"),
         ((), ""),
     ],
