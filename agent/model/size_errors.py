@@ -31,6 +31,8 @@ _OVERFLOW = lazy_pattern(
             r"reduce the length of (?:the |either )?(?:messages|input|prompt|one)",  # Groq
             r"longer than the model's context",  # Together
             r"prompt token count of [\d,]+ exceeds",  # Copilot
+            r"`inputs` must have less than \d+ tokens",  # TGI
+            r"prompt length \d+ is greater than max_seq_len",  # TabbyAPI
             r"context_length_exceeded|exceed_context_size_error|model_max_prompt_tokens_exceeded",  # codes
         )
     ),
@@ -52,6 +54,8 @@ _LIMITS = tuple(
         r"exceeds the limit of N",
         r"model's context length \(N",
         r'"n_ctx": ?N',
+        r"must have less than N tokens",
+        r"max_seq_len N",
     )
 )
 _SIZES = tuple(
@@ -68,6 +72,8 @@ _SIZES = tuple(
         r"token count (?:of )?\(?N",
         r"requested: N",
         r'"n_prompt_tokens": ?N',
+        r"less than \d+ tokens\. Given: N",
+        r"prompt length N",
     )
 )
 # Errors about output that does not fit alongside the prompt, with the window and the prompt as named groups.
@@ -82,6 +88,7 @@ _OUTPUT_BESIDE_PROMPT = tuple(
         r"max_(?:completion_)?tokens' is too large: N.{0,80}? length is WIN.{0,80}? has IN input",
         r"length is WIN tokens.{0,40}? requested (?:about )?N tokens \(IN (?:in the|of)",
         r"length is WIN tokens.{0,40}? requested N output tokens and your prompt contains (?:at least )?IN",
+        r"`max_new_tokens` must be <= WIN\. Given: IN `inputs` tokens",
     )
 )
 _EXCEEDED_LIMIT = lazy_pattern(

@@ -216,6 +216,17 @@ TOO_LONG: dict[str, tuple[int, str, tuple[int | None, int | None]]] = {
               code="model_max_prompt_tokens_exceeded"),
         (130_000, 128_000),
     ),
+    "tgi": (
+        422,
+        json.dumps(
+            {
+                "error": "Input validation error: `inputs` must have less than 4095 tokens. Given: 5020",
+                "error_type": "validation",
+            }
+        ),
+        (5_020, 4_095),
+    ),
+    "tabbyapi": (400, error("Prompt length 5020 is greater than max_seq_len 4096"), (5_020, 4_096)),
     "a code alone": (400, error("Bad request", code="context_length_exceeded"), (None, None)),
 }  # fmt: skip
 
@@ -306,6 +317,8 @@ VLLM_OUTPUT = (
          "completion).", 3_033, 4_097),
         (f"{CHAT} 8,192 tokens. However, you requested 8000 output tokens and your prompt contains at least "
          "1,000 input tokens, for a total of at least 9000 tokens.", 7_128, 8_192),
+        ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 1000 `inputs` "
+         "tokens and 4000 `max_new_tokens`", 3_032, 4_096),
         ("max_tokens: 128001 > 64000, which is the maximum allowed number of output tokens", 64_000, None),
         ("max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you "
          "provided 100000.", 16_384, None),
