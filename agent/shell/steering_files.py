@@ -99,7 +99,7 @@ def known_programs(line: str, seen: Standpoint) -> KnownPrograms:
         here = scene.here or seen.places.cwd
         names = [*_READ_BY.get(command.program, "").split(), *_named_files(command)]
         found = seen.files.steering_digests(names, list(_operands(command)), here)
-        own = posixpath.relpath(posixpath.join(here, command.words[0]), seen.places.folder)
+        own = posixpath.relpath(posixpath.join(here, *command.words[:1]), seen.places.folder)
         files |= {name: digest for name, digest in found.items() if name != own}
     files |= made_digests(line, seen)
     return KnownPrograms(own_programs_of(line, seen.places.cwd, seen.files), files)
@@ -110,8 +110,9 @@ def _named_files(command: Invocation) -> Sequence[str]:
     given = [
         each.target for each in command.redirects if each.operator == "<" and not is_unknown(each.target)
     ]
-    if "/" in command.words[0] and not is_unknown(command.words[0]):
-        return [command.words[0], *given]
+    first = next(iter(command.words), "")  # a redirection may stand alone
+    if "/" in first and not is_unknown(first):
+        return [first, *given]
     if command.program not in _READ_BY and command.program not in _INTERPRETERS:
         return given
     words = list(_operands(command))
