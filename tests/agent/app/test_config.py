@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.app.config import Config, has_credentials, load_config
+from agent.app.flag_settings import GivenSettings
 from agent.errors import ConfigError
 from agent.permissions import Rule
 from agent.permissions.permission_store import store_rule
@@ -40,8 +41,27 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_without_files_there_are_defaults(home: Home) -> None:
-    assert home.load().model is None
-    assert home.load().warnings == ()
+    config = home.load()
+    assert (config.model, config.warnings) == (None, ())
+    assert config.cache_dir == home.home / ".cache/makeroom"
+    assert config.state_dir == home.home / ".local/state/makeroom"
+
+
+def test_only_the_files_of_the_named_sources_are_read(home: Home) -> None:
+    default = home.load().max_tokens
+    home.write("max_tokens = 1000\neffort = 'low'")
+    home.write("max_tokens = 2000", project=True)
+    read = [
+        load_config({}, home.project, home.home, GivenSettings(sources=sources))
+        for sources in (("user",), ("project",), ("user", "project"), ())
+    ]
+    assert [config.max_tokens for config in read] == [1000, 2000, 2000, default]
+    assert [config.effort for config in read] == ["low", None, "low", None]
+
+
+def test_headers_of_requests_may_be_given_as_for_claude_code(home: Home) -> None:
+    config = home.load(ANTHROPIC_CUSTOM_HEADERS="X-Team: platform\n\nX-Id:a:b")
+    assert config.custom_headers == {"X-Team": "platform", "X-Id": "a:b"}
 
 
 def test_the_project_overrides_the_user_and_the_environment_both(home: Home) -> None:
@@ -269,6 +289,11 @@ def test_credentials_are_looked_for_where_the_sdk_looks(home: Home) -> None:
     assert has_credentials(home.load(), {"CLAUDE_CODE_USE_BEDROCK": "1"}, home.home)
     for off in ("", "0", "False"):
         assert not has_credentials(home.load(), {"CLAUDE_CODE_USE_BEDROCK": off}, home.home), off
+    profiles = home.home / ".config/anthropic"
+    profiles.mkdir()
+    (profiles / "active_config").write_text("work")
+    assert has_credentials(home.load(), {}, home.home)
+    assert not has_credentials(home.load(), {"ANTHROPIC_CONFIG_DIR": str(home.project)}, home.home)
 
 
 def test_automatic_compaction_can_be_switched_off(home: Home) -> None:
