@@ -19,7 +19,7 @@ from compact import PriceList, Prices, Spending, block_texts
 from compact.tokens import TokenCounter
 from transcripts.codec import CHECKSUM, seal
 from transcripts.errors import TranscriptTooNew
-from transcripts.facts import Clear, Metadata, Reply, User
+from transcripts.facts import Clear, Metadata, Reply, Result, User
 from transcripts.folding import Folded
 from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock, Usage
 from transcripts.secrets import SecretMasks
@@ -107,6 +107,8 @@ def test_a_copy_begins_with_the_lines_of_its_original_and_needs_it_no_more(tmp_p
         assert again.sid == copy.sid
         load_deferred(again)
         load_deferred(copy)
+        (large,) = [fact.content for fact in copy.folded.facts if isinstance(fact, Result)]
+        assert large == (TextBlock("line\n" * 5_000),)
         assert list(again.folded.view) == list(copy.folded.view)
         again.close()
     assert {each.sid for each in repository.records.continuable()} == {each.sid for each in copies}
@@ -174,6 +176,19 @@ def test_an_agents_copy_has_the_lines_of_its_original_behind_its_own_opening(tmp
     assert nested.folded.facts[1 : len(session.folded.facts)] == session.folded.facts[1:]
     again.close()
     session.close()
+
+
+def test_an_agents_copy_masks_secrets_as_its_original_does(tmp_path: Path) -> None:
+    repository = signing_repository(tmp_path)
+    repository.masks = SecretMasks(("hush-hush-1234567",))
+    session = repository.new()
+    session.open(("system",), ())
+    exchange(session)
+    nested = repository.copy_for_agent(session, {})
+    nested.user((TextBlock("use hush-hush-1234567"),))
+    nested.close()
+    session.close()
+    assert b"hush-hush" not in repository.records.path_of(nested.sid).read_bytes()
 
 
 def test_an_agents_copy_of_a_session_that_was_rewound_lacks_what_was_rewound(tmp_path: Path) -> None:
