@@ -20,7 +20,7 @@ from .context import TurnContext
 
 
 class _State(NamedTuple):
-    """What tells the commands of a question what to do, and when those files were last changed."""
+    """The files and programs that steer the commands of a question, and when the files were last changed."""
 
     known: tuple[KnownPrograms, ...]
     changed_ns: Mapping[str, int]

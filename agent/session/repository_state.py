@@ -132,7 +132,7 @@ class BranchWatch:
 
     @property
     def is_unread(self) -> bool:
-        """Whether the name was never looked for."""
+        """True if the name was never looked for."""
         return self.next_look == float("-inf")
 
     def name(self, now: float) -> str:
