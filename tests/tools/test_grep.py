@@ -442,12 +442,23 @@ def test_a_search_without_hits_looks_for_wide_texts_every_ten_minutes(
 
 
 @pytest.mark.skipif(ENGINES[0] != "ripgrep", reason="only ripgrep finds NULs by another search")
-@each_row("limit_s, is_said", [(30.0, False), (0.0, True)])
+@each_row("limit_s, is_said", [(30.0, False), (0.01, True)])
 def test_a_search_says_if_there_was_no_time_for_texts_with_a_nul(
-    project: BashSession, limit_s: float, is_said: bool, monkeypatch: pytest.MonkeyPatch
+    project: BashSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    limit_s: float,
+    is_said: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for number in range(60):
         (project.folder / f"{number}.txt").write_text("needle\n")
+    if is_said:  # the search for NULs does not end
+        endless = tmp_path_factory.mktemp("bin").resolve() / "rg"
+        waiting = "case $* in *x00*) exec tail -f /dev/null ;; esac"
+        endless.write_text(f'#!/bin/sh\n{waiting}\nexec {shutil.which("rg")} "$@"\n')
+        endless.chmod(0o755)
+        path = f"{endless.parent}:{os.environ['PATH']}"
+        project.context.environ = {**project.context.environ, "PATH": path}
     monkeypatch.setattr(engine, "_NUL_FILES", {})
     monkeypatch.setattr(engine, "_SIFT_LIMIT_S", limit_s)
     monkeypatch.setattr(engine, "_BESIDE_LIMIT_S", limit_s)
