@@ -110,7 +110,7 @@ class SessionKey(Struct, frozen=True):
     def is_from_elsewhere(self, path: Path, start: int = 0) -> bool:
         """Return whether a transcript contains a fact from byte `start` on that was not written here.
 
-        So it does if facts were written here, but not in this order. Raises OSError.
+        It is from elsewhere, too, if facts were removed, moved or repeated. Raises OSError.
         """
         with opened_regular(path) as file:
             found = os.fstat(file.fileno())

@@ -78,7 +78,7 @@ class HeldFiles(Struct):
                 flags = os.O_RDONLY | os.O_DIRECTORY
                 with suppress(OSError), closing(safe_open(str(path.parent), flags)) as fd:
                     file = os.stat(path.name, dir_fd=fd, follow_symlinks=False)
-                    link = self.folder / f"{stamp_of(file).replace(' ', '-')}-{os.getpid()}"
+                    link = self.folder / f"{_beginning(stamp_of(file))}{os.getpid()}"
                     if self.clones:
                         link = link.with_suffix(_CLONE)
                         with closing(os.open(path.name, _TO_READ | os.O_NOFOLLOW, dir_fd=fd)) as opened:
@@ -109,7 +109,7 @@ class HeldFiles(Struct):
     def find(self, stamp: str) -> Path | None:
         """Return the link to a file that had this stamp, unless something has been written to it since."""
         with suppress(OSError):
-            for link in [] if self.folder.is_symlink() else self.folder.glob(f"{stamp.replace(' ', '-')}-*"):
+            for link in [] if self.folder.is_symlink() else self.folder.glob(f"{_beginning(stamp)}*"):
                 file = link.lstat()
                 is_as_before = link.suffix == _CLONE or stamp_of(file) == stamp
                 if stat.S_ISREG(file.st_mode) and is_as_before:
@@ -155,7 +155,12 @@ def _made_clone(file: int, target: Path) -> bool:
 
 def _had(link: Path, file: os.stat_result) -> bool:
     """Return whether a link is a clone of a file in its present state."""
-    return link.name.startswith(f"{stamp_of(file).replace(' ', '-')}-") and link.suffix == _CLONE
+    return link.name.startswith(_beginning(stamp_of(file))) and link.suffix == _CLONE
+
+
+def _beginning(stamp: str) -> str:
+    """Return the beginning of the names of links to a file with this stamp."""
+    return f"{stamp.replace(' ', '-')}-"
 
 
 def stamp_of(file: os.stat_result) -> str:

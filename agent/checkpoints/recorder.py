@@ -137,7 +137,8 @@ class SharedRecording(Struct):
         self.unkept = snapshot.unkept
         self.held = self._holdable(snapshot) if self.unkept else []
         if self.scanner.store.held.clones:  # which keep what commands write over, too
-            self.unkept = [name for name in self.unkept if name not in set(self.held)]
+            held = set(self.held)
+            self.unkept = [name for name in self.unkept if name not in held]
         self.skipped = snapshot.skipped
         self.rebuildable = snapshot.rebuildable
         self.nested = snapshot.repositories

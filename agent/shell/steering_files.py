@@ -6,8 +6,8 @@ of these files: those that the program reads by itself, the scripts that the lin
 gets them), and the scripts of the project that either of them names.
 
 The code that a program is made of is not covered: what `cargo run` compiles, and the modules that `pytest`
-imports. Who runs that outside for good means the code as it develops. A question after each edit would leave
-nothing of the rule, and a smaller set of files would be a guess. Data is not covered either, such as what
+imports. A user who always allows that accepts the code as it changes. A question after each edit would make
+the rule useless, and a smaller set of files would be a guess. Data is not covered either, such as what
 `scp` sends.
 """
 
