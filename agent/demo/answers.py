@@ -72,8 +72,7 @@ def describe_success(call: Step) -> str:
         case "read":
             names = ", ".join(f"`{name}`" for name in re.findall(_DEFINITION, text)[:SHOWN_LINES])
             defines = f" It defines {names}." if names else ""
-            reply = f"I read {count} of `{call.path}` ({len(call.text)} characters).{defines} It starts with:"
-            return f"{reply}\n\n{quote(lines[:6])}"
+            return f"I read `{call.path}`.{defines} It starts with:\n\n{quote(lines[:6])}"
         case "bash" if not text.strip():
             return f"`{call.command}` succeeded without output."
         case "bash":
