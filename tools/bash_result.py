@@ -85,7 +85,7 @@ def command_result(
         spool.close()
     how = {"timeout": "timed out", "output": "too much output", "editor": "waited for keys", "lost": "lost"}
     how |= dict.fromkeys(STILL_RUNNING, f"continues in the background as {end.job.id}" if end.job else "")
-    ended = f"exit {end.code}" if end.code else ""
+    ended = f"exit code {end.code}" if end.code else ""
     ended = f"killed by {end.signal}" if end.signal else ended
     return text_result(
         "\n".join(map(str, parts)) or NO_OUTPUT,

@@ -291,9 +291,8 @@ def _result_summary(event: events.ToolCallFinished, nothing: str = "") -> str:
     """Summarize the end of a call and its duration; `nothing` stands for an empty summary."""
     note = event.result.human.note
     parts = [one_line(note)] if note else []
-    code = event.result.about.get("exit")
-    if code and f"exit {code}" not in "".join(parts):
-        parts.append(f"exit {code}")
+    if not parts and (code := event.result.about.get("exit")):
+        parts.append(f"exit code {code}")
     if event.denied and not _text_for_user(event.result):
         parts.append("denied")
     parts = parts or [nothing] * bool(nothing)

@@ -498,7 +498,7 @@ def test_no_start_up_file_runs(shell: BashSession) -> None:
 def test_the_user_is_informed_how_a_command_ended_where_it_did_not_succeed(shell: BashSession) -> None:
     assert shell.run("echo done").human == Display(text="done\n")
     result = shell.run("echo done; exit 3")
-    assert result.human.note == "exit 3"
+    assert result.human.note == "exit code 3"
     assert result.human.text == "done\n"
 
 

@@ -17,7 +17,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "index_paths": "repositories_in_index",
-        "names": "HOME_SECRETS LOCAL_MEMORY_NAME MEMORY_NAMES is_protected",
+        "names": "GIT_STEERING HOME_SECRETS LOCAL_MEMORY_NAME MEMORY_NAMES is_protected",
         "path_globs": "PathGlobs alternatives",
         "places": (
             "git_folders guarded_elsewhere guarded_in_project linked_in named_by_git secrets_of_home "

@@ -91,6 +91,8 @@ HOME_SECRETS = [
     ".codex",
     ".gemini",
 ]
+# In a git directory: files that name or are programs, or that refer git to another configuration.
+GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 WORKTREES = "/.makeroom/worktrees/"  # contains checkouts of the project, which are projects themselves
 
 

@@ -29,6 +29,7 @@ from transcripts.patterns import lazy_bytes_pattern
 
 from .index_paths import repositories_in_index
 from .names import (
+    GIT_STEERING,
     GUARDED_CONFIG_FOLDERS,
     GUARDED_FILES,
     GUARDED_FOLDERS,
@@ -63,8 +64,6 @@ _HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
     lazy_bytes_pattern(_CONFIGURED % name, re.IGNORECASE | re.MULTILINE)
     for name in (b"hookspath", b"path", b"worktree")
 )
-# In a git directory: files that name or are programs, or that refer git to another configuration.
-_GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _OF_GIT_FOLDERS = word_set("objects refs logs hooks info branches lfs rebase-merge rebase-apply")
 
 
@@ -163,7 +162,7 @@ def steers_git(path: str) -> bool:
     path = path.removesuffix(".lock")
     for place in map(str, Path(path).parents):
         name = os.path.relpath(path, place)
-        steering = any(name == each or name.startswith(f"{each}/") for each in _GIT_STEERING)
+        steering = any(name == each or name.startswith(f"{each}/") for each in GIT_STEERING)
         if steering and (_is_git_folder(place) or os.path.exists(os.path.join(place, "commondir"))):
             return True
     return False
@@ -272,7 +271,7 @@ def _steering_of(git: str, checkout: str = "") -> list[str]:
             found.append(top)  # if there are too many, the whole directory is guarded
         else:
             places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
-    found += [f"{place}/{name}" for place in places for name in _GIT_STEERING]
+    found += [f"{place}/{name}" for place in places for name in GIT_STEERING]
     project = checkout or os.path.dirname(git)
     checkouts = _checkouts(git)
     named = _named_in_configuration([git], project)

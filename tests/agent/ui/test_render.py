@@ -329,7 +329,7 @@ def test_what_was_looked_at_is_shown_where_outputs_are_whole() -> None:
 
 @each_row(
     ("seconds", "about", "told"),
-    [(0.1, {}, "no output"), (3.0, {}, "no output, 3.0 s"), (3.0, {"exit": 2}, "exit 2, 3.0 s")],
+    [(0.1, {}, "no output"), (3.0, {}, "no output, 3.0 s"), (3.0, {"exit": 2}, "exit code 2, 3.0 s")],
 )
 def test_a_call_without_output_says_so_also_where_its_time_is_reported(seconds, about, told) -> None:
     ran = events.ToolCallFinished(1, 0, "bash", "true", Result(2, 0.0, 1, 0, (), about=about), seconds, False)

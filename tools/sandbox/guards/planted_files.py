@@ -21,9 +21,10 @@ from itertools import islice
 from pathlib import Path
 
 from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open, write_new
+from tools.guarded import GIT_STEERING
 from tools.text import word_set
 from transcripts import RECORD_FOLDERS
-from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
+from transcripts.patterns import lazy_bytes_pattern
 
 from .git_files import names_in
 from .guarded_state import LISTED_FOLDER, rename_aside
@@ -34,8 +35,6 @@ _MAX_SEEN_FILES = 20_000  # files and directories, nearest to the top first: 0.1
 _MAX_NAMED = 6
 _MAX_PARTS = 100  # worktrees, and submodules
 _CLOCK_S = 0.02  # by which the time of a file may be behind the clock
-_CONTROLS_GIT = lazy_pattern(r"((?:.+/)?)(?:hooks|commondir|config\.worktree|info/attributes)")
-_STEERING_NAMES = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _TODO = "rebase-merge/git-rebase-todo"
 # Of a repository, by which git decides what to show, hide, remove from a checkout, or where to push.
 _READ_BY_GIT = ("info/exclude", "info/sparse-checkout", "info/grafts", "objects/info/alternates")
@@ -68,8 +67,12 @@ _CONFIGURED_SCRIPT = lazy_bytes_pattern(
 
 def controls_git(path: str, known: Container[str]) -> bool:
     """Return whether a path in a project is that of a file by which a repository of `known` is controlled."""
-    found = _CONTROLS_GIT.fullmatch(path)
-    return found is not None and any(f"{found[1]}{name}" in known for name in ("config", "commondir"))
+    return any(
+        path.removesuffix(name) + mark in known
+        for name in GIT_STEERING
+        if path == name or path.endswith(f"/{name}")
+        for mark in ("config", "commondir")
+    )
 
 
 def put_aside(folder: int, path: str) -> str:
@@ -172,7 +175,7 @@ def _git_files(top: int, git: str, since: float, *, is_protected: bool) -> Itera
     Those that make git run programs cannot have changed in a repository that `is_protected`. Of a new one, as
     its configuration is new, only they are of interest.
     """
-    steering = [f"{git}/{name}" for name in _STEERING_NAMES]
+    steering = [f"{git}/{name}" for name in GIT_STEERING]
     if not is_protected:
         with suppress(OSError):
             hooks = names_in(top, f"{git}/hooks")

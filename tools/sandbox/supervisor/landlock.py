@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from .cache_layers import private_caches
+from .mounts import DEVICES
 from .shared_calls import deny_shared_calls
 from .system_calls import NO_NEW_PRIVS, SUBREAPER, call, drop_capabilities
 
@@ -51,7 +52,6 @@ _DEVICE = _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
 _FILE_ONLY = (
     _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 )  # the rights that a rule for a file may have
-_OPEN_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _SHARED_MEMORY = "/dev/shm"  # required by Python's multiprocessing, shared with the user's other programs
 _ALWAYS_HIDDEN = ("/dev",)  # terminals contain the user's input, disks contain every file
 _MAX_NEIGHBOURS = 20_000  # allowed one by one; further ones stay hidden
@@ -135,7 +135,7 @@ def _rules(profile: ProfileMessage) -> Iterator[tuple[str, int]]:
     change = ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV)
     own = [profile["folder"]] if profile["project_writable"] else []
     yield from ((path, change) for path in (*own, *profile["writable"], profile["scratch"], _SHARED_MEMORY))
-    yield from ((f"/dev/{name}", _DEVICE) for name in _OPEN_DEVICES)
+    yield from ((f"/dev/{name}", _DEVICE) for name in DEVICES)
 
 
 def readable_places(hidden: Iterable[str]) -> Iterator[str]:

@@ -80,7 +80,7 @@ TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
     from .profile_message import ProfileMessage
 
-DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")  # in /dev, which every command may use
 # In /proc, where uid 0 may write without any capability.
 KERNEL_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
 KERNEL_SECRETS = ("kcore", "keys", "timer_list", "sched_debug", "kmsg")
