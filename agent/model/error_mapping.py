@@ -42,14 +42,27 @@ _BLOCK_PATH = lazy_pattern(r"/?messages[./\[](\d{1,9})\]?[./]content[./\[](\d{1,
 _TRANSIENT_TYPES = {
     "rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error",
     "server_error", "internal_server_error", "InternalServerError", "rate_limit_exceeded",
-    "server_is_overloaded", "slow_down",
+    "server_is_overloaded", "slow_down", "capacity_exceeded",
 }  # fmt: skip
 _TRANSIENT_STATUSES = {408, 409, 425, 429}
 _SPEND_LIMIT_CODES = {
     "enforced_spend_limit_reached",
     "contract_spend_limit_reached",
     "insufficient_quota",
+    "exceeded_current_quota_error",
+    "budget_exceeded",
 }
+# Moonshot and GLM, with the status of a rate limit.
+_NO_MONEY = lazy_pattern(r"insufficient balance|余额不足", re.I)
+_BAD_KEY = lazy_pattern(r"api key not valid|incorrect api key", re.I)  # Gemini and xAI, with 400
+_FLAGGED = lazy_pattern(r"your input was flagged", re.I)  # OpenRouter, with 403
+# DeepSeek, LiteLLM, Mistral, OpenRouter, LM Studio, with 400.
+_NO_MODEL = lazy_pattern(
+    r"model not exist|invalid model(?: name|:)|is not a valid model|^model .{1,200} not found", re.I
+)
+_FINAL_CODE = lazy_pattern("invalid|filter|policy")  # OpenAI and Azure, in a stream
+# Groq: the model's call was malformed; LM Studio: it has to load its model again.
+_MAY_PASS = lazy_pattern(r"\btool_use_failed\b|model has crashed|model is unloaded", re.I)
 # llama.cpp (with 500), OpenRouter (with 404), OpenAI: the model does not accept images.
 _IMAGE_REFUSED = lazy_pattern(
     r"image(?:_url| input|s)? (?:is|are) (?:not|only) supported|support image input|does not support images",
@@ -113,18 +126,22 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
         return AuthenticationError(f"{text} (the proxy {_PROXY_HINT})")
     if status == 402 or kind == "billing_error":
         return AuthenticationError(f"{text} (check the billing of the account that {names.key} belongs to)")
-    if status in (401, 403) or kind in ("authentication_error", "permission_error"):
+    if status == 403 and _FLAGGED.search(message):
+        return RequestRejected(text)
+    is_bad_key = status == 400 and _BAD_KEY.search(message)
+    if is_bad_key or status in (401, 403) or kind in ("authentication_error", "permission_error"):
         return AuthenticationError(f"{text} (check {names.key} and {names.url})")
     if status >= 400 and _IMAGE_REFUSED.search(message):
         return BlockRejected(text)
-    if status == 404 or _WRONG_ENDPOINT in message.lower():
+    is_no_model = status == 400 and _NO_MODEL.search(message)
+    if is_no_model or status == 404 or _WRONG_ENDPOINT in message.lower():
         place = f" ({names.place})" if _WRONG_ENDPOINT in message.lower() else ""
         return ModelNotFound(f"{text} (check the model's name and {names.url}{place})")
     if status == 400 and (places := _rejected_places(body)):
         return BlockRejected(text, places)
     if status == 400 and code.startswith("image_"):
         return BlockRejected(text)
-    if {code, kind} & _SPEND_LIMIT_CODES or "API usage limits" in message:
+    if {code, kind} & _SPEND_LIMIT_CODES or "API usage limits" in message or _NO_MONEY.search(message):
         return RequestRejected(text)
     tries = 1 if headers.get("x-should-retry") == "false" else None
     if _TEMPLATE_MISFIT.search(message):
@@ -142,11 +159,13 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
         return error
     if status == 413 or kind == "request_too_large":
         return PromptTooLong(text)
+    if _MAY_PASS.search(words):
+        return TransientError(text, tries=UNREADABLE_TRIES)
     if status in (400, 422) or kind == "invalid_request_error":
         return _invalid(text, message or body, names)
-    if kind in _TRANSIENT_TYPES or status in _TRANSIENT_STATUSES or 500 <= status < 600:
+    if {code, kind} & _TRANSIENT_TYPES or status in _TRANSIENT_STATUSES or 500 <= status < 600:
         return transient
-    if status == 200 and not (kind or code):  # the server had accepted the request
+    if status == 200 and not _FINAL_CODE.search(f"{kind} {code}"):  # the server had accepted the request
         return TransientError(text, tries=UNREADABLE_TRIES)
     return RequestRejected(text)
 

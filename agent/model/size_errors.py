@@ -19,7 +19,12 @@ _OVERFLOW = lazy_pattern(
         (
             r"prompt (?:is )?too long",  # Anthropic, Ollama
             r"input is too long",  # Bedrock
-            r"maximum (?:context|prompt) length",  # vLLM, OpenAI, OpenRouter, LiteLLM, xAI, Mistral
+            # vLLM, OpenAI, OpenRouter, LiteLLM, xAI, Mistral
+            r"maximum (?:context|prompt|model|(?:allowed )?input) (?:length|limit)",
+            r"max_tokens must be at least 1, got -|exceeds? the max_model_len",  # vLLM
+            r"exceeds the maximum allowed length",  # SGLang
+            r"input tokens exceed",  # Bedrock, Azure
+            r"but the configured context size",
             r"exceeds? (?:the )?(?:available )?context (?:size|window|length)",  # llama.cpp, OpenAI
             r"context (?:size|window|length) (?:has been |is )?exceed",  # llama.cpp, MiniMax
             r"exceed context limit",  # older Claude models
@@ -41,7 +46,11 @@ _OVERFLOW = lazy_pattern(
 _LIMITS = tuple(
     lazy_pattern(pattern.replace("N", _N), re.I)
     for pattern in (
-        r"maximum (?:context|prompt) length (?:is|of) N",
+        r"maximum (?:context|prompt|model|(?:allowed )?input) (?:length|limit) (?:is|of) N",
+        r"maximum allowed length \(N",
+        r"max_model_len N",
+        r"configured (?:limit of|context size is) N",
+        r"while limit is N",
         r"\bN maximum context length",
         r"> N maximum",
         r"exceed context limit: \d+ \+ \d+ > N",
@@ -65,7 +74,10 @@ _SIZES = tuple(
         r"exceed context limit: N \+",
         r"\(N (?:in the messages|of text input)",
         r"prompt contains (?:at least )?N",
-        r"(?:resulted in|request has|contains) N (?:input )?tokens",
+        r"(?:resulted in|(?:request|prompt) has|contains) N (?:input )?tokens",
+        r"length \(?N(?: tokens)?\)? (?:exceeds|is longer)",
+        r"current length is N",
+        r"N tokens from the input",
         r"(?:request|input) \(N tokens",
         r"n_keep: ?N",
         r"keep the first N tokens",
@@ -89,14 +101,20 @@ _OUTPUT_BESIDE_PROMPT = tuple(
         r"length is WIN tokens.{0,40}? requested (?:about )?N tokens \(IN (?:in the|of)",
         r"length is WIN tokens.{0,40}? requested N output tokens and your prompt contains (?:at least )?IN",
         r"`max_new_tokens` must be <= WIN\. Given: IN `inputs` tokens",
+        r"length of WIN tokens\. You requested a total of N tokens: IN tokens from the input",
     )
 )
 _EXCEEDED_LIMIT = lazy_pattern(
     r"exceed context limit: (?P<prompt>\d{1,15}) \+ \d{1,15} > (?P<window>\d{1,15})"
 )
 _OUTPUT_CAP = lazy_pattern(
-    r"max_tokens: \d{1,15} > (?P<most>\d{1,15})"
-    r"|supports at most (?P<most_completion>\d{1,15}) completion tokens"
+    r"(?:max_tokens: \d{1,15} > "  # Anthropic
+    r"|supports at most (?=\d{1,15} completion tokens)"  # OpenAI
+    r"|maximum tokens you requested exceeds? the model limit of "  # Bedrock
+    r"|max_tokens(?! must be at least).{0,100}?"
+    r"(?:\[\d, ?|less than or equal to `?|a value <= ?|between \d and ))"  # DeepSeek and Qwen; Groq; Ark
+    r"(\d{1,15})",
+    re.I,
 )
 
 
@@ -112,7 +130,7 @@ def find_size_error(line: str, words: str, body: str) -> OutputTooLong | PromptT
     words  the server's message with type and code
     body   the whole response, in which some servers give the numbers as fields
     """
-    if (cap := _OUTPUT_CAP.search(words)) and is_believable(most := _tokens(cap[1] or cap[2])):
+    if (cap := _OUTPUT_CAP.search(words)) and is_believable(most := _tokens(cap[1])):
         return OutputTooLong(line, most)
     if found := _EXCEEDED_LIMIT.search(words) or _first(_OUTPUT_BESIDE_PROMPT, words):
         window = _tokens(found["window"])

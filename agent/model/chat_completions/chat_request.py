@@ -29,7 +29,7 @@ OFFICIAL_CHAT_FORMAT = "chat completions, official"  # only in transcripts of ea
 CHAT_FORMAT = "chat completions"  # the key of what `Message.encoded` keeps for this adapter
 CHAT_NAMES = ServerNames(
     {
-        r"\breasoning_effort\b": "effort",
+        r"\breasoning_effort\b|does not support thinking": "effort",
         r"\bstream_options\b": "usage in streams",
         r"\bmax_tokens\b.{0,80}\bmax_completion_tokens\b": "max_tokens",
         r"\breasoning_content\b.{0,60}\b(?:missing|required|must be)\b": "reasoning gaps",

@@ -299,6 +299,31 @@ PLACE = "http://server/v1"
         (418, body("I am a teapot"), RequestRejected, "418: I am a teapot"),
         (400, json.dumps([{"error": {"message": "in a list"}}]), RequestRejected, "400: in a list"),
         (400, body("up", metadata={"raw": "stream"}), RequestRejected, "400: up: stream"),
+        (429, body("no", "exceeded_current_quota_error"), RequestRejected, "429 exceeded_current"),
+        (429, body("no", "budget_exceeded"), RequestRejected, "429 budget_exceeded: no"),
+        (429, body("Insufficient balance or no resource package.", code="1113"), RequestRejected, "429: Ins"),
+        (429, body("余额不足或无可用资源包,请充值。", code="1113"), RequestRejected, "429: 余额不足"),
+        (400, body("API key not valid. Please pass one."), AuthenticationError, "400: API key not valid."),
+        (
+            400,
+            json.dumps(
+                {"code": "Client specified an invalid argument", "error": "Incorrect API key provided"}
+            ),
+            AuthenticationError,
+            f"400: Incorrect API key provided {KEY}",
+        ),
+        (403, body("Your input was flagged for 'x'"), RequestRejected, "403: Your input was flagged for 'x'"),
+        (400, body("Model Not Exist"), ModelNotFound, "400: Model Not Exist (check the model's name"),
+        (400, body("Invalid model name passed in model=x"), ModelNotFound, "400: Invalid model name"),
+        (
+            400,
+            body("Invalid model: x", "invalid_model"),
+            ModelNotFound,
+            "400 invalid_model: Invalid model: x",
+        ),
+        (400, body("x/y is not a valid model ID"), ModelNotFound, "400: x/y is not a valid model ID"),
+        (400, body('Model "x" not found.'), ModelNotFound, '400: Model "x" not found.'),
+        (498, body("Flex tier", "capacity_exceeded"), TransientError, "498 capacity_exceeded: Flex tier"),
         (400, json.dumps({"type": "odd_error", "message": "x"}), RequestRejected, "400 odd_error: x"),
         (
             422,
@@ -362,6 +387,30 @@ def test_an_error_in_the_stream_without_a_type_is_tried_again_and_not_taken_for_
     found = map_error(200, data, {}, 0.0, NAMES)
     assert isinstance(found, TransientError)
     assert (str(found), found.tries) == (line, 3)
+
+
+@each_row(
+    ("status", "text", "tries"),
+    [
+        (200, body("Provider disconnected unexpectedly", code="server_error"), None),
+        (200, body("Internal server error", "internal_error"), 3),
+        (200, body("upstream connect error", "upstream_error", code="upstream_error"), 3),
+        (200, body("Failed to call a function.", INVALID, code="tool_use_failed"), 3),
+        (400, body("tool call validation failed", INVALID, code="tool_use_failed"), 3),
+        (400, json.dumps({"error": "The model has crashed without additional information."}), 3),
+        (400, json.dumps({"error": "Model is unloaded."}), 3),
+    ],
+)
+def test_a_fault_of_the_model_or_in_the_stream_is_tried_again(
+    status: int, text: str, tries: int | None
+) -> None:
+    found = map_error(status, text, {}, 0.0, NAMES)
+    assert isinstance(found, TransientError) and found.tries == tries
+
+
+def test_a_filtered_reply_is_not_tried_again() -> None:
+    text = body("The response was filtered", code="content_filter", param="prompt")
+    assert type(map_error(200, text, {}, 0.0, NAMES)) is RequestRejected
 
 
 @each_row("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])

@@ -226,6 +226,50 @@ TOO_LONG: dict[str, tuple[int, str, tuple[int | None, int | None]]] = {
         ),
         (5_020, 4_095),
     ),
+    "sglang": (
+        400,
+        error("Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens). Use a shorter"
+              " input or enable --allow-auto-truncate."),
+        (160_062, 59_862),
+    ),
+    "cerebras": (
+        400,
+        json.dumps({"message": "Please reduce the length of the messages or completion. Current length is "
+                    "42328 while limit is 40000", "code": "context_length_exceeded"}),
+        (42_328, 40_000),
+    ),
+    "vllm without room": (400, error("max_tokens must be at least 1, got -186."), (None, None)),
+    "vllm's decoder": (
+        400,
+        error("The decoder prompt (length 12293) is longer than the maximum model length of 8192. Make sure"
+              " that `max_model_len` is no smaller than the number of text tokens."),
+        (12_293, 8_192),
+    ),
+    "vllm's engine": (
+        400,
+        error("The engine prompt length 1327246 exceeds the max_model_len 262144. Please reduce prompt."),
+        (1_327_246, 262_144),
+    ),
+    "azure": (
+        400,
+        error("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 509178 "
+              "tokens. Please reduce the length of the messages."),
+        (509_178, 272_000),
+    ),
+    "bedrock's nova": (
+        400,
+        json.dumps({"message": "Input Tokens Exceeded: Number of input tokens exceeds maximum length."}),
+        (None, None),
+    ),
+    "poolside": (400, error("The input exceeds the maximum allowed input length of 131072 tokens"),
+                 (None, 131_072)),
+    "a limit": (400, error("The input exceeds the model's maximum context limit of 8192 tokens."),
+                (None, 8_192)),
+    "a size": (
+        400,
+        error("prompt has 40,123 tokens, but the configured context size is 32,768 tokens"),
+        (40_123, 32_768),
+    ),
     "tabbyapi": (400, error("Prompt length 5020 is greater than max_seq_len 4096"), (5_020, 4_096)),
     "a code alone": (400, error("Bad request", code="context_length_exceeded"), (None, None)),
 }  # fmt: skip
@@ -319,6 +363,19 @@ VLLM_OUTPUT = (
          "1,000 input tokens, for a total of at least 9000 tokens.", 7_128, 8_192),
         ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 1000 `inputs` "
          "tokens and 4000 `max_new_tokens`", 3_032, 4_096),
+        ("Requested token count exceeds the model's maximum context length of 202752 tokens. You requested a "
+         "total of 202941 tokens: 170941 tokens from the input messages and 32000 tokens for the completion.",
+         31_747, 202_752),
+        ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8_192, None),
+        ("<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 8192]", 8_192, None),
+        ("max_tokens for `llama-3.1-8b-instant` must be less than or equal to 8000", 8_000, None),
+        ("`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less than "
+         "the `context_window` for this model", 8_192, None),
+        ("The parameter max_tokens specified in the request is not valid: integer above maximum value, "
+         "expected a value <= 32768, but got 64000 instead.", 32_768, None),
+        ("The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens "
+         "value lower than 4096.", 4_096, None),
+        ("max_tokens (current value: 32000) must be between 0 and 4000 ", 4_000, None),
         ("max_tokens: 128001 > 64000, which is the maximum allowed number of output tokens", 64_000, None),
         ("max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you "
          "provided 100000.", 16_384, None),
