@@ -86,6 +86,11 @@ class Config(Struct, frozen=True):
         return self.user_dir / "settings.toml"
 
     @property
+    def approvals_path(self) -> Path:
+        """The file of the user's decisions about what projects contain."""
+        return self.state_dir / "approvals.json"
+
+    @property
     def official(self) -> bool:
         """Return whether requests go to the service itself, which takes every field that we send."""
         return self.base_url is None or self.base_url.rstrip("/") == "https://api.anthropic.com"

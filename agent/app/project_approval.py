@@ -110,7 +110,7 @@ def item_lines(items: Sequence[ProjectItem], approvals: Approvals | None = None)
 
 
 def _found(setup: RunSetup) -> tuple[Approvals, list[ProjectItem]]:
-    return Approvals(setup.config.state_dir / "approvals.json", setup.folder), _listed(setup)
+    return Approvals(setup.config.approvals_path, setup.folder), _listed(setup)
 
 
 def _listed(setup: RunSetup) -> list[ProjectItem]:

@@ -34,7 +34,7 @@ async def ask_for_folder_access(setup: RunSetup, chooser: Chooser | None, emit: 
         emit(Notice(f"{where} is {why}, not a project; commands can change everything in it", "warning"))
         return setup
     item = ProjectItem("directory", name=why, shows="writable", content=b"writable")
-    approvals = await asyncio.to_thread(Approvals, setup.config.state_dir / "approvals.json", setup.folder)
+    approvals = await asyncio.to_thread(Approvals, setup.config.approvals_path, setup.folder)
     if approvals.allows(item):
         return replace(setup, why_no_project="")
     warning = f"{where} is {why}, not a project; it is read-only for commands, and edits need approval"

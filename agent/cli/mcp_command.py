@@ -102,7 +102,7 @@ def files_of(setup: RunSetup) -> ServerFiles:
 
 def approvals_of(setup: RunSetup) -> Approvals:
     """Return the decisions about the extensions of the project."""
-    return Approvals(setup.config.state_dir / "approvals.json", setup.folder)
+    return Approvals(setup.config.approvals_path, setup.folder)
 
 
 def list_servers(setup: RunSetup, given: argparse.Namespace) -> int:

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from agent.events import Notice
+from tests.narrowing import narrow
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.server import Server
+from tools.processes.runner import CommandRunner
 
 from .agent_session import AgentRun, agent_run, parts, run_agents, task
 
@@ -94,7 +96,11 @@ def test_concurrent_agents_work_on_branches_of_their_own_and_report_what_they_ch
 def test_a_background_agent_reports_its_branch_and_commits_count_as_changes(project: Path) -> None:
     commit = Reply([calls("bash", command="git rm -q src/a.txt && git commit -q -m gone && pwd")])
     model = parts(
-        go=[Reply([task("alpha", "fixer", run_in_background=True)]), "started"],
+        go=[
+            Reply([calls("bash", command="sleep 300", run_in_background=True)]),
+            Reply([task("alpha", "fixer", run_in_background=True)]),
+            "started",
+        ],
         alpha=[commit, "Gone."],
         later=["I see."],
     )
@@ -102,6 +108,8 @@ def test_a_background_agent_reports_its_branch_and_commits_count_as_changes(proj
     async def then(run: AgentRun) -> None:
         assert run.context.agents is not None
         await asyncio.gather(*run.context.agents._tasks)
+        own = narrow(run.context.tool_context.jobs, CommandRunner)
+        assert [job.id for job in own.running] == ["b1"]
         waiting = run.context.tool_context.inbox.take(run.session.folded.last_seq + 1)
         (report,) = (block.text for block in waiting)
         assert "Gone." in report and "the branch fixer-1" in report and "commits: 1" in report

@@ -97,10 +97,11 @@ def test_a_project_cannot_grant_itself_anything(home: Home, entry: str) -> None:
 
 
 def test_a_project_may_tighten(home: Home) -> None:
-    home.write("permission_mode = 'dontAsk'\ndeny = ['bash(git push)']", project=True)
-    config = home.load()
-    assert config.permission_mode == "dontAsk"
-    assert config.deny == (Rule("bash", "git push"),)
+    for mode in ("plan", "dontAsk"):
+        home.write(f"permission_mode = '{mode}'\ndeny = ['bash(git push)']", project=True)
+        config = home.load()
+        assert config.permission_mode == mode
+        assert config.deny == (Rule("bash", "git push"),)
 
 
 def test_deny_rules_of_both_files_hold(home: Home) -> None:

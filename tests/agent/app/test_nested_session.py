@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.app.nested_session import LAST_WORD
 from agent.loop import agent_pool
 from agent.loop.turn import run_turn
-from agent.ports import HookAnswer, HookEvent
+from agent.ports import HookAnswer, HookEvent, Hooks
 from agent.session.session import Session
 from tests.agent.loop.world import Memory
 from tests.strict_api.faults import Fault
@@ -53,7 +55,11 @@ async def calling_session(folder: Path, server: Server, tool: Tool, **options: A
 
 
 def run(
-    folder: Path, steps: Sequence[Any], request: Callable[[str], SpawnRequest] = SpawnRequest, **options: Any
+    folder: Path,
+    steps: Sequence[Any],
+    request: Callable[[str], SpawnRequest] = SpawnRequest,
+    hooks: Hooks | None = None,
+    **options: Any,
 ) -> tuple[Any, list[SpawnResult], Server, Any]:
     """The calling session after its turn on "go", how its nested ones ended, the server and the services."""
     results: list[SpawnResult] = []
@@ -62,6 +68,7 @@ def run(
     async def whole(server: Server) -> tuple[Any, Any]:
         async with calling_session(folder, server, task_tool(request, results), **options) as made:
             session, context, services = made
+            context.hooks = hooks
             session.user((TextBlock("go"),))
             await run_turn(session, context, lambda event: None)
             return session, services
@@ -191,27 +198,31 @@ def test_a_nested_session_is_found_by_its_id_alone(tmp_path: Path) -> None:
     assert repository.named(result.session).stem == result.session
 
 
+class NotYet:
+    """A hook that makes an agent continue once; keeps what it is told of each end."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+
+    async def run(self, event: HookEvent, about: Any) -> HookAnswer:
+        if event is not HookEvent.SUBAGENT_STOP:
+            return HookAnswer()
+        self.told.append(about)
+        return HookAnswer() if about["again"] else HookAnswer(veto="name the file")
+
+
 def test_a_hook_makes_an_agent_continue_and_is_informed_whose_end_it_is(tmp_path: Path) -> None:
-    told: list[dict[str, Any]] = []
-    results: list[SpawnResult] = []
-
-    class NotYet:
-        async def run(self, event: HookEvent, about: Any) -> HookAnswer:
-            if event is not HookEvent.SUBAGENT_STOP:
-                return HookAnswer()
-            told.append(about)
-            return HookAnswer() if about["again"] else HookAnswer(veto="name the file")
-
-    async def whole(server: Server) -> None:
-        async with calling_session(tmp_path, server, task_tool(SpawnRequest, results)) as made:
-            session, context, _ = made
-            context.hooks = NotYet()
-            session.user((TextBlock("go"),))
-            await run_turn(session, context, lambda event: None)
-
-    with Server(ScriptedModel([TASK, "It is Title.", "It is Title, in README.md.", "done"])) as server:
-        asyncio.run(whole(server))
+    hook = NotYet()
+    steps = [TASK, "It is Title.", "It is Title, in README.md.", "done"]
+    _, results, server, _ = run(tmp_path, steps, hooks=hook)
+    told = hook.told
     assert [(result.text, result.turns) for result in results] == [("It is Title, in README.md.", 2)]
     assert [about["answer"] for about in told] == ["It is Title.", "It is Title, in README.md."]
     assert told[0]["agent_id"] == results[0].session
-    assert "name the file" in str(server.requests[2]["messages"][-1]) and server.refused == []
+    assert "name the file" in str(server.requests[2]["messages"][-1])
+
+
+def test_what_a_hook_makes_an_agent_do_counts_towards_its_limit(tmp_path: Path) -> None:
+    steps = [TASK, "It is Title.", READ, "It is Title, in README.md.", "done"]
+    _, (result,), server, _ = run(tmp_path, steps, partial(SpawnRequest, max_turns=3), hooks=NotYet())
+    assert LAST_WORD in str(server.requests[3]["messages"][-1]) and result.turns == 3
