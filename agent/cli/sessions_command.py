@@ -63,15 +63,20 @@ def list_sessions(words: list[str], folder: Path) -> int:
     """Print the sessions of the directory."""
     if words:
         return show_usage("sessions list")
-    found = ProjectRecords(folder).sessions()
-    if not found:
+    lines = session_lines(folder)
+    if not lines:
         return print_text(f"no sessions in {folder}")
-    masks = environment_masks()
-    now = time.time()
-    lines = [escaped(session_line(one, now, masks, depth)) for depth, one in in_tree_order(found)]
     if sys.stdout.isatty():
         lines = [clip(line, get_terminal_size().columns) for line in lines]
     return print_text("\n".join(lines))
+
+
+def session_lines(folder: Path) -> list[str]:
+    """Return a line for each session of the directory, which begins with its id. Raises StoreError."""
+    found = ProjectRecords(folder).sessions()
+    masks = environment_masks()
+    now = time.time()
+    return [escaped(session_line(one, now, masks, depth)) for depth, one in in_tree_order(found)]
 
 
 def in_tree_order(listed: Sequence[SessionSummary]) -> list[tuple[int, SessionSummary]]:
