@@ -71,8 +71,8 @@ class ReplyReader(Protocol):
         a reply that is too large.
         """
 
-    def end(self) -> None:
-        """End the reply after the last event."""
+    def end(self, announced: bool) -> None:
+        """End the reply after the last event. `announced`: the server sent [DONE]."""
 
 
 class OpenAIModel(Struct):
@@ -226,12 +226,12 @@ class OpenAIModel(Struct):
                     emit(shown)
                 if not reader.done:
                     continue
-            reader.end()
+            reader.end(announced=data.strip() == "[DONE]")
             await drain(events, (self.http.HTTPError, self.http.StreamError, OSError))
             return
         if not reply.started:
             raise no_reply(stream, content)
-        reader.end()
+        reader.end(announced=False)
 
 
 def _fed(reader: ReplyReader, event: Mapping[str, Any], data: str) -> list[Event]:

@@ -1,7 +1,9 @@
 """Build one reply from the chunks of a chat completion: text, reasoning and calls, complete or in pieces.
 
-Servers differ in details: calls may be interleaved or lack an index, arguments may be an object, reasoning
-has one of two names, usage is in the last chunk, in each chunk or in a choice, and some send no [DONE].
+Servers differ in details: calls may be interleaved, lack an index or share one; a name may be in pieces or in
+each piece of its call; arguments may be an object; reasoning has one of two names; usage is in the last
+chunk, in each chunk or in a choice; the last chunk may repeat the reply; some send no [DONE], others no
+reason to stop.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from agent.errors import TransientError
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.answer_reader import (
     MAX_BLOCKS,
     MAX_CALL_NAME_CHARS,
+    MAX_REPLY_CHARS,
     ReplySize,
     openai_usage,
     parsed_input,
@@ -23,7 +27,7 @@ from agent.model.answer_reader import (
     too_large,
 )
 from agent.model_port import IncomingReply, PendingBlock
-from transcripts import Block, ThinkingBlock, block_from_json, check_shape, replace_surrogates
+from transcripts import Block, ThinkingBlock, ToolUseBlock, block_from_json, check_shape, replace_surrogates
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # DeepSeek, Kimi, llama.cpp; OpenRouter, vLLM, Groq
 _STOPS = {
@@ -34,7 +38,10 @@ _STOPS = {
     "length": "max_tokens",
     "model_length": "model_context_window_exceeded",
     "content_filter": "refusal",
+    "sensitive": "refusal",  # GLM
 }
+# DeepSeek, GLM, OpenRouter, vLLM: the server has broken off.
+_BROKEN_OFF = {"insufficient_system_resource", "network_error", "error", "abort"}
 
 
 class _ChatBlock(PendingBlock):
@@ -53,27 +60,34 @@ class ChunkReader(Struct):
     _open: dict[int, _ChatBlock] = field(default_factory=dict)
     _calls: dict[Any, _ChatBlock] = field(default_factory=dict)  # by the index or id that servers give
     _begun: int = 0
+    _parsed: int = 0  # characters of unfinished calls that were parsed
     _size: ReplySize = field(default_factory=ReplySize)
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
         """Add one chunk, or a complete completion, and yield the events to show for it.
 
-        Raises KeyError, TypeError, ValueError or AttributeError for an invalid chunk, and RequestRejected for
-        a reply that is too large.
+        Raises KeyError, TypeError, ValueError or AttributeError for an invalid chunk, RequestRejected for a
+        reply that is too large, and TransientError if the server broke off.
         """
         self.reply.model = reply_label(chunk.get("model") or self.reply.model or "unknown")
         self.reply.request_id = reply_label(chunk.get("id") or self.reply.request_id)
         self._count(chunk.get("usage"))
-        for choice in (chunk.get("choices") or ())[:1]:
+        for choice in chunk.get("choices") or ():  # Copilot: the text in one, the calls in another
             self._count(choice.get("usage"))
-            yield from self._take(choice.get("delta") or choice.get("message") or {})
+            whole = choice.get("message") if not self._begun else None  # MiniMax repeats the reply in it
+            yield from self._take(choice.get("delta") or whole or {})
             if reason := choice.get("finish_reason"):
-                self._finish()
                 label = reply_label(reason)
+                if label in _BROKEN_OFF:
+                    raise TransientError(f"the server broke off the reply (finish_reason {label!r})")
+                self._finish()
                 self.reply.stop = _STOPS.get(label, label)
 
-    def end(self) -> None:
-        """End the reply, which is complete if there was a stop reason."""
+    def end(self, announced: bool) -> None:
+        """End the reply, which is complete if there was a stop reason, or the server announced the end."""
+        if announced and self._begun:
+            self._finish()
+            self.reply.stop = self.reply.stop or "end_turn"
         self.reply.complete = self.reply.stop is not None and not self._open
 
     def _take(self, delta: Mapping[str, Any]) -> Iterator[Event]:
@@ -99,24 +113,38 @@ class ChunkReader(Struct):
 
     def _take_call(self, piece: Mapping[str, Any]) -> Event:
         function = piece.get("function") or {}
+        name = str(function.get("name") or "")
+        given = function.get("arguments")
+        if isinstance(given, dict):
+            check_shape(given)
+        text = json.dumps(given) if isinstance(given, dict) else str(given or "")
         key = piece.get("index", piece.get("id"))
-        if key is None and not piece.get("id") and not function.get("name") and self._calls:
+        if key is None and not piece.get("id") and not name and self._calls:
             key = next(reversed(self._calls))  # a server without indices continues the newest call
         call = self._calls.get(key) if key is not None else None
-        if call is None or (piece.get("id") and call.id and piece["id"] != call.id):
+        is_other = call is not None and bool(piece.get("id") and call.id) and piece["id"] != call.id
+        is_whole = call is not None and bool(name and text and call.size) and self._is_whole(call)
+        if call is not None and is_whole and not is_other and text == call.text:
+            text = ""  # some servers send a finished call again
+        elif call is None or is_whole or (is_other and name):
             if not self._calls:
                 self._finish()
             call = self._begin(_ChatBlock("tool input"))
             self._calls[key if key is not None else f"call {self._begun}"] = call
         call.id = call.id or str(piece.get("id") or "")
-        call.name = call.name or str(function.get("name") or "")
+        if name != call.name and not (call.name and call.size):  # else a server repeats it
+            call.name = name if name.startswith(call.name) else call.name + name
         if max(len(call.id), len(call.name)) > MAX_CALL_NAME_CHARS:
             raise ValueError(f"the name or id of a call has more than {MAX_CALL_NAME_CHARS} characters")
-        given = function.get("arguments")
-        if isinstance(given, dict):
-            check_shape(given)
-        self._grow(call, json.dumps(given) if isinstance(given, dict) else str(given or ""))
+        self._grow(call, text)
         return ToolCallDelta(call.name, call.size)
+
+    def _is_whole(self, call: _ChatBlock) -> bool:
+        """Return whether the arguments of a call are a JSON object; False if too much was parsed before."""
+        self._parsed += call.size
+        if self._parsed > 4 * MAX_REPLY_CHARS:
+            return False
+        return ToolUseBlock.INVALID_JSON not in parsed_input(call.text)
 
     def _begin(self, block: _ChatBlock) -> _ChatBlock:
         if self._begun >= MAX_BLOCKS:

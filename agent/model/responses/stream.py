@@ -79,7 +79,7 @@ class ItemReader(Struct):
                     yield from self._end_item(index, item)
                 self._finish(event)
 
-    def end(self) -> None:
+    def end(self, announced: bool) -> None:
         """See ReplyReader. Only the last event of the service makes a reply complete."""
 
     def _label(self, response: Mapping[str, Any]) -> None:

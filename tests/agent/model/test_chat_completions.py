@@ -56,7 +56,7 @@ def read(*chunks: dict[str, Any]) -> tuple[IncomingReply, list[Any]]:
     events: list[Any] = []
     for chunk in chunks:
         events += reader.feed(chunk)
-    reader.end()
+    reader.end(announced=False)
     return reply, events
 
 
@@ -104,6 +104,71 @@ def test_calls_without_an_index_or_an_id_and_arguments_as_objects_are_understood
     same_index = delta(tool_calls=[piece({"p": 1}, index=0, id="a", name="read"),
                                    piece({"c": 2}, index=0, id="b", name="bash")])  # fmt: skip
     assert inputs(read(same_index, delta("stop"))[0]) == BOTH
+
+
+@each_row(
+    ("pieces", "found"),
+    [
+        (  # Gemini: one index, no ids
+            [piece('{"p": 1}', index=0, id="", name="read"), piece('{"c": 2}', index=0, id="", name="bash")],
+            [("call_0", "read", {"p": 1}), ("call_1", "bash", {"c": 2})],
+        ),
+        (  # OCI: pieces without an id belong to the call that began last
+            [piece("", index=0, id="a", name="read"), piece('{"p"', index=0), piece(": 1}", index=0),
+             piece("", index=0, id="b", name="bash"), piece('{"c"', index=0), piece(": 2}", index=0)],
+            BOTH,
+        ),
+        (  # MiniMax: the name in each piece
+            [piece("", index=0, id="a", name="read"), piece('{"p"', index=0, name="read"),
+             piece(": 1}", index=0, name="read")],
+            BOTH[:1],
+        ),
+        (  # Ollama: one index, and the same call twice
+            [piece('{"p": 1}', index=0, id=each, name="read") for each in "ab"],
+            [("a", "read", {"p": 1}), ("b", "read", {"p": 1})],
+        ),
+        (  # the name in pieces, or a longer one each time
+            [piece("", index=0, id="a", name="re"), piece("", index=0, name="ad"),
+             piece('{"p": 1}', index=0), piece("", index=1, id="b", name="ba"),
+             piece('{"c": 2}', index=1, name="bash")],
+            BOTH,
+        ),
+        (  # GPT-5 by a gateway: a finished call again
+            [piece('{"p": 1}', index=0, id="a", name="read")] * 2,
+            BOTH[:1],
+        ),
+        (  # vLLM: another id for each piece
+            [piece('{"p"', index=0, id="a", name="read"), piece(": 1}", index=0, id="x")],
+            BOTH[:1],
+        ),
+        ([piece("null", index=0, id="a", name="read")], [("a", "read", {})]),
+        (
+            [piece('{"p": ', index=0, id="a", name="read"), piece("1}{", index=0, name="read"),
+             piece("}", index=0)],
+            [("a", "read", {ToolUseBlock.INVALID_JSON: '{"p": 1}{}'})],
+        ),
+    ],
+)  # fmt: skip
+def test_calls_that_share_an_index_or_repeat_a_name_are_told_apart(
+    pieces: list[Any], found: list[Any]
+) -> None:
+    apart = [delta(tool_calls=[each]) for each in pieces]
+    assert inputs(read(*apart, delta("tool_calls"))[0]) == found
+    assert inputs(read(delta("tool_calls", tool_calls=pieces))[0]) == found
+
+
+def test_a_last_chunk_that_repeats_the_reply_adds_nothing() -> None:
+    message = {"role": "assistant", "content": "Hi there", "tool_calls": [piece("{}", id="a", name="read")]}
+    last = {"model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    reply, events = read(delta(content="Hi "), delta(content="there"), last)
+    assert reply.complete and reply.blocks == [TextBlock("Hi there")] and len(events) == 2
+
+
+def test_calls_in_a_choice_of_their_own_belong_to_the_reply() -> None:
+    choices = [{"index": 0, "delta": {"content": "I look."}, "finish_reason": "tool_calls"},
+               {"index": 1, "delta": {"tool_calls": [piece('{"p": 1}', id="a", name="read")]}}]  # fmt: skip
+    reply, _ = read({"model": "m", "choices": choices}, delta("tool_calls"))
+    assert [type(block) for block in reply.blocks] == [TextBlock, ToolUseBlock]
 
 
 def test_reasoning_is_thinking_of_its_field_and_comes_before_the_text() -> None:
@@ -157,6 +222,7 @@ def test_stops_are_in_the_words_of_the_port() -> None:
         "length": "max_tokens",
         "model_length": "model_context_window_exceeded",
         "content_filter": "refusal",
+        "sensitive": "refusal",
     }
     for said, meant in stops.items():
         assert read(delta(said, content="x"))[0].stop == meant
@@ -287,6 +353,7 @@ CHUNK = json.dumps(delta("stop", content="whole"))
 @pytest.mark.parametrize(
     "sent",
     [
+        sse(("", json.dumps(delta(content="whole"))), ("", "[DONE]")),
         sse(("", CHUNK), ("", "[DONE]")),
         sse(("", CHUNK)),  # no [DONE]
         sse(("", CHUNK)).replace(b"connection: close", b"content-length: 9000"),  # cut behind the reply
@@ -295,7 +362,7 @@ CHUNK = json.dumps(delta("stop", content="whole"))
         sse(("", CHUNK), ("", "[DONE]"), ("", "{broken")),
         answer("text/event-stream", f": OPENROUTER PROCESSING\n\ndata: {CHUNK}\n\ndata: [DONE]\n\n"),
     ],
-    ids=["done", "no done", "cut", "json", "more", "comment"],
+    ids=["no reason", "done", "no done", "cut", "json", "more", "comment"],
 )  # fmt: skip
 def test_a_whole_reply_counts_however_it_comes_and_ends(tmp_path: Path, sent: bytes) -> None:
     with raw(sent) as url, world([], tmp_path) as w:
@@ -314,8 +381,18 @@ def test_a_whole_reply_counts_however_it_comes_and_ends(tmp_path: Path, sent: by
         (sse(("", '{"choices": [{"delta": {"tool_calls": 7}}]}')), "cannot parse the response", True),
         (answer("text/html", "<html>Sign in</html>"), "Sign in", True),
         (sse(("", json.dumps(delta(content="half")))), "ended before", True),
+        (
+            sse(
+                ("", json.dumps(delta(content="half"))),
+                ("", json.dumps(delta("network_error"))),
+                ("", "[DONE]"),
+            ),
+            "'network_error'",
+            True,
+        ),
+        (sse(("", "[DONE]")), "ended before", True),
     ],
-    ids=["json", "stream", "gateway", "broken", "odd", "portal", "cut"],
+    ids=["json", "stream", "gateway", "broken", "odd", "portal", "cut", "broken off", "nothing"],
 )
 def test_what_goes_wrong_is_reported_in_the_words_of_the_server(
     tmp_path: Path, sent: bytes, words: str, tried_again: bool

@@ -121,7 +121,7 @@ def read_with_faults(rng: random.Random) -> IncomingReply:
             reader = ChunkReader(reply)
             for chunk in random_chunks(rng):
                 list(reader.feed(with_faults(rng, chunk, share)))
-            reader.end()
+            reader.end(announced=False)
         elif kind == "responses":
             items = ItemReader(reply)
             for event in random_response(rng):
