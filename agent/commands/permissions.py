@@ -1,4 +1,4 @@
-"""Show and change permissions: /permissions."""
+"""Show, change and import permission rules: /permissions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from agent.app import Controller
+from agent.app import Controller, claude_rules, offered_rules
 from agent.events import CommandOutput, Event, Notice
 from agent.permissions import MODES, SESSION_ORIGIN, PermissionStore, Rule, explain_line, parse_rules
 from tools.access import command_access
 from tools.base import ToolError
 from transcripts.wording import shorten
 
-from .importing_rules import import_rules
 from .running import usage_notice
 from .setting_menus import RuleRow, mode_words, permission_menu
 from .table import usage_of
@@ -42,13 +41,39 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
             access = command_access(rest, context.tool_context.cwd)
             return CommandOutput("\n".join(explain_line("bash", access, store.rules)))
         if verb == "import":
-            return import_rules(controller, rest)
+            return _import_rules(controller, rest)
         for text in _change_permissions(store, verb, rest):
             controller.emit(Notice(text))
     except (ValueError, ToolError) as error:
         return Notice(str(error), "warning")
     usage = () if verb else (usage_of("permissions"),)
     return CommandOutput("\n".join((*_permission_lines(store), *usage)))
+
+
+def _import_rules(controller: Controller, wanted: str) -> Event:
+    """Allow the named rule, or `all`, permanently in this project; without a name, list the rules.
+
+    Raises ConfigError and OSError if they cannot be stored.
+    """
+    setup = controller.setup
+    store = controller.in_use.context.permissions
+    offered = offered_rules(setup.environ, setup.folder, store.rules.allow)
+    if not wanted or not offered:
+        unusable = claude_rules(setup.environ, setup.folder).unusable
+        lines = [f"allow  {rule}  ({rule.origin})" for rule in offered]
+        lines += (f"cannot be imported: {line}" for line in unusable)
+        end = "Claude Code's settings files contain no allow rules to import"
+        if offered:
+            end = "/permissions import RULE or /permissions import all to allow them here"
+        elif unusable:
+            end = "Claude Code's settings files contain no other allow rules"
+        return CommandOutput("\n".join([*lines, end])) if lines else Notice(end)
+    chosen = [rule for rule in offered if wanted in ("all", str(rule))]
+    if not chosen:
+        return Notice(f"unknown rule {wanted!r}; run /permissions import to list the rules", "warning")
+    for rule in chosen:
+        store.allow_always(rule)
+    return Notice(f"always allowed in this project: {', '.join(map(str, chosen))}")
 
 
 def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[str]:
