@@ -44,14 +44,16 @@ FILE_CLOCK_NS = 50_000_000  # five times the coarsest resolution of file times
 # $1 is the index, $2 its copy, $3 a directory for the output, in which the file `settled` has the time before
 # which times prove something; $4 is not empty if the project's settings may convert files. The others are
 # expressions of `find`: the two usual modes, then the directories to leave out. `find` prints "." first if it
-# knows all expressions.
+# knows all expressions. GNU find compares names first, whatever the order within one condition, so the names
+# of directories are in an alternative that no file reaches.
 _READ = """\
 exec 2>/dev/null
 index=$1 copy=$2 out=$3 converts=$4 plain=$5 executable=$6; shift 6
 cp "$index" "$copy" && touch -t 203712312359 "$copy" || exit 3
 "$0" ls-files -vsz >"$out/entries" & entries=$!
-find . -path . -print0 -o -type d \\( "$@" \\) -prune -o -type f \\( ! -perm $plain ! -perm $executable \
-    -o -newer "$out/settled" -o -cnewer "$out/settled" \\) -print0 >"$out/unusual" & unusual=$!
+LC_ALL=C find . -path . -print0 -o -type f \\( \\( ! -perm $plain ! -perm $executable \
+    -o -newer "$out/settled" -o -cnewer "$out/settled" \\) -print0 -o -type f \\) \
+    -o \\( "$@" \\) -prune >"$out/unusual" & unusual=$!
 filtered=':(exclude,attr:!filter)'
 set -- . ':(exclude,attr:!text !eol !ident !working-tree-encoding !crlf)'
 [ -z "$converts" ] && [ "$("$0" config core.autocrlf || echo false)" = false ] || set -- .
