@@ -37,6 +37,8 @@ Feature = Literal[
     "system messages",
     "unsigned thinking",
     "reasoning gaps",
+    "signature gaps",
+    "tool ids",
     "max_tokens",
     "usage in streams",
     "betas",

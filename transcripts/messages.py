@@ -135,6 +135,7 @@ class ThinkingBlock(BaseBlock, frozen=True):
 
     # Names the field of thinking that a server does not sign and expects back unchanged.
     UNSIGNED: ClassVar = "unsigned"
+    DETAILS: ClassVar = "reasoning_details"  # OpenRouter's form of the thinking, expected back unchanged
 
     thinking: str
     signature: str
@@ -161,6 +162,7 @@ class ToolUseBlock(BaseBlock, frozen=True):
     """A call of a tool. `input` is always an object; input of another type is under INVALID_JSON."""
 
     INVALID_JSON: ClassVar = "INVALID_JSON"  # the key of a tool input that is not a JSON object
+    EXTRA_CONTENT: ClassVar = "extra_content"  # Gemini's signature of the call, expected back unchanged
 
     id: str
     name: str

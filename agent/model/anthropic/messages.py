@@ -28,6 +28,7 @@ from transcripts import (
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
+    ToolUseBlock,
     UnknownBlock,
     is_deferred_tool,
     map_strings,
@@ -36,7 +37,8 @@ from transcripts import (
 
 FORMAT = "anthropic messages"  # the name of the encoding, and the key of what `Message.encoded` keeps for it
 _FOUND_TOOLS = "tool_search_tool_result"
-_LABELS = (ThinkingBlock.UNSIGNED, TextBlock.PHASE)  # our marks in blocks of other services
+# Our marks in blocks of other services, and fields of theirs.
+_LABELS = (ThinkingBlock.UNSIGNED, ThinkingBlock.DETAILS, TextBlock.PHASE, ToolUseBlock.EXTRA_CONTENT)
 _DATA = tuple(f"<{tag}" for tag in DataTag)
 
 

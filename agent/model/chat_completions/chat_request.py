@@ -1,11 +1,12 @@
 """Encode a request for chat completions, the format of OpenAI and many other servers. Pure.
 
-The same request gives the same bytes; messages are encoded once and stored. Reasoning is sent back in the
-field in which it was received.
+The same request gives the same bytes; messages are encoded once and stored. Reasoning and signatures are sent
+back in the fields in which they were received.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -29,16 +30,25 @@ OFFICIAL_CHAT_FORMAT = "chat completions, official"  # only in transcripts of ea
 CHAT_FORMAT = "chat completions"  # the key of what `Message.encoded` keeps for this adapter
 CHAT_NAMES = ServerNames(
     {
+        r"missing a .{0,5}thought_signature": "signature gaps",  # Gemini
         r"\breasoning_effort\b|does not support thinking": "effort",
         r"\bstream_options\b": "usage in streams",
         r"\bmax_tokens\b.{0,80}\bmax_completion_tokens\b": "max_tokens",
         r"\breasoning_content\b.{0,60}\b(?:missing|required|must be)\b": "reasoning gaps",
-        r"\breasoning(?:_content)?\b": "unsigned thinking",
+        r"\breasoning(?:_content|_details)?\b|\bextra_content\b": "unsigned thinking",
+        r"thought signature": "unsigned thinking",  # Gemini: a damaged one
+        r"Tool call id was .{1,300} must be": "tool ids",  # Mistral
     },
     key="OPENAI_API_KEY",
     url="OPENAI_BASE_URL",
 )
-_REASONING_FEATURES: tuple[Feature, ...] = ("unsigned thinking", "reasoning gaps")
+_MESSAGE_FEATURES: tuple[Feature, ...] = (
+    "unsigned thinking",
+    "reasoning gaps",
+    "signature gaps",
+    "tool ids",
+)
+_NO_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}  # what Gemini documents
 
 
 def encode_chat_request(request: ModelRequest, official: bool = False) -> bytes:
@@ -47,7 +57,7 @@ def encode_chat_request(request: ModelRequest, official: bool = False) -> bytes:
     Cache marks, eager inputs and the setting for thinking have no fields here and are left out.
     """
     settings = request.settings
-    rejected = settings.rejected & set(_REASONING_FEATURES)
+    rejected = settings.rejected & set(_MESSAGE_FEATURES)
     form = " ".join((CHAT_FORMAT, *sorted(rejected), settings.tag))
     pieces = []
     if settings.system:
@@ -101,7 +111,8 @@ def _encode_message(message: Message, rejected: frozenset[Feature], tag: str) ->
         text = "\n\n".join(
             Channel(tag).text_for_model(part) for part in result.content if isinstance(part, TextBlock)
         )
-        yield {"role": "tool", "tool_call_id": result.tool_use_id, "content": text or SEE_BELOW}
+        ident = _id_for(result.tool_use_id, rejected)
+        yield {"role": "tool", "tool_call_id": ident, "content": text or SEE_BELOW}
     images = [part for result in results for part in result.content if isinstance(part, ImageBlock)]
     shown = [block for block in (*images, *blocks) if isinstance(block, TextBlock | ImageBlock)]
     if any(isinstance(block, ImageBlock) for block in shown):
@@ -121,15 +132,33 @@ def _encode_reply(blocks: list[Block], rejected: frozenset[Feature]) -> Iterator
     if "unsigned thinking" not in rejected:
         for block in blocks:
             if isinstance(block, ThinkingBlock) and (name := block.extra.get(ThinkingBlock.UNSIGNED)):
-                reply[name] = reply.get(name, "") + block.thinking
+                if block.thinking:
+                    reply[name] = reply.get(name, "") + block.thinking
+                if details := block.extra.get(ThinkingBlock.DETAILS):
+                    reply[ThinkingBlock.DETAILS] = details
     if calls and "reasoning gaps" in rejected:
         reply.setdefault("reasoning_content", " ")  # missing in replies of another model
     if calls:
-        reply["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _text_of(call)}}
-            for call in calls
-        ]
+        reply["tool_calls"] = [_encode_call(call, rejected) for call in calls]
+        if "signature gaps" in rejected:  # of each reply the first call is signed
+            reply["tool_calls"][0].setdefault(ToolUseBlock.EXTRA_CONTENT, _NO_SIGNATURE)
     yield reply
+
+
+def _encode_call(call: ToolUseBlock, rejected: frozenset[Feature]) -> dict[str, Any]:
+    encoded = {
+        "id": _id_for(call.id, rejected),
+        "type": "function",
+        "function": {"name": call.name, "arguments": _text_of(call)},
+    }
+    if ToolUseBlock.EXTRA_CONTENT in call.extra and "unsigned thinking" not in rejected:
+        encoded[ToolUseBlock.EXTRA_CONTENT] = call.extra[ToolUseBlock.EXTRA_CONTENT]
+    return encoded
+
+
+def _id_for(call: str, rejected: frozenset[Feature]) -> str:
+    """Return the id of a call, in the only form that Mistral accepts if the server has rejected others."""
+    return hashlib.sha256(call.encode()).hexdigest()[:9] if "tool ids" in rejected else call
 
 
 def _text_of(call: ToolUseBlock) -> str:

@@ -45,11 +45,15 @@ _BROKEN_OFF = {"insufficient_system_resource", "network_error", "error", "abort"
 
 
 class _ChatBlock(PendingBlock):
-    """A block with the id and name of a call, the field of its reasoning, and its text's size so far."""
+    """A block with the id and name of a call, the field of its reasoning, and its text's size so far.
+
+    extra  the signature of a call
+    """
 
     id: str = ""
     name: str = ""
     size: int = 0
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ChunkReader(Struct):
@@ -62,6 +66,7 @@ class ChunkReader(Struct):
     _begun: int = 0
     _parsed: int = 0  # characters of unfinished calls that were parsed
     _size: ReplySize = field(default_factory=ReplySize)
+    _details: list[dict[str, Any]] = field(default_factory=list)
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
         """Add one chunk, or a complete completion, and yield the events to show for it.
@@ -81,16 +86,20 @@ class ChunkReader(Struct):
                 if label in _BROKEN_OFF:
                     raise TransientError(f"the server broke off the reply (finish_reason {label!r})")
                 self._finish()
+                self._keep_details()
                 self.reply.stop = _STOPS.get(label, label)
 
     def end(self, announced: bool) -> None:
         """End the reply, which is complete if there was a stop reason, or the server announced the end."""
         if announced and self._begun:
             self._finish()
+            self._keep_details()
             self.reply.stop = self.reply.stop or "end_turn"
         self.reply.complete = self.reply.stop is not None and not self._open
 
     def _take(self, delta: Mapping[str, Any]) -> Iterator[Event]:
+        for detail in delta.get(ThinkingBlock.DETAILS) or ():
+            self._add_detail(detail)
         for name in REASONING_FIELDS:
             if isinstance(thought := delta.get(name), str) and thought:
                 self._extend("thinking", thought, name)
@@ -136,6 +145,10 @@ class ChunkReader(Struct):
             call.name = name if name.startswith(call.name) else call.name + name
         if max(len(call.id), len(call.name)) > MAX_CALL_NAME_CHARS:
             raise ValueError(f"the name or id of a call has more than {MAX_CALL_NAME_CHARS} characters")
+        if isinstance(extra := piece.get(ToolUseBlock.EXTRA_CONTENT), dict):
+            check_shape(extra)
+            self._size.add(len(json.dumps(extra)))
+            call.extra = {ToolUseBlock.EXTRA_CONTENT: extra}
         self._grow(call, text)
         return ToolCallDelta(call.name, call.size)
 
@@ -145,6 +158,35 @@ class ChunkReader(Struct):
         if self._parsed > 4 * MAX_REPLY_CHARS:
             return False
         return ToolUseBlock.INVALID_JSON not in parsed_input(call.text)
+
+    def _add_detail(self, detail: dict[str, Any]) -> None:
+        """Add a piece of OpenRouter's details: texts of one kind continue each other, others stand alone."""
+        check_shape(detail)
+        self._size.add(len(json.dumps(detail)))
+        newest = self._details[-1] if self._details else {}
+        same = all(newest.get(name) == detail.get(name) for name in ("type", "index"))
+        kind = next((name for name in ("text", "summary") if isinstance(detail.get(name), str)), None)
+        if same and kind is not None and isinstance(newest.get(kind), str) and not newest.get("signature"):
+            newest.update({**detail, kind: newest[kind] + detail[kind]})
+        elif same and detail.get("signature") and not newest.get("signature"):
+            newest["signature"] = detail["signature"]
+        elif len(self._details) >= MAX_BLOCKS:
+            raise too_large(f"more than {MAX_BLOCKS:,} details of reasoning")
+        else:
+            self._details.append(dict(detail))
+
+    def _keep_details(self) -> None:
+        """Keep the details of the reasoning with its first text, which is empty if they came alone."""
+        if not self._details:
+            return
+        blocks = self.reply.blocks
+        at = next((at for at, block in enumerate(blocks) if isinstance(block, ThinkingBlock)), None)
+        first = blocks.pop(at) if at is not None else None
+        raw = first.to_json() if first is not None else _thinking("", REASONING_FIELDS[1])
+        blocks.insert(
+            at or 0, block_from_json(replace_surrogates({**raw, ThinkingBlock.DETAILS: self._details}))
+        )
+        self._details = []
 
     def _begin(self, block: _ChatBlock) -> _ChatBlock:
         if self._begun >= MAX_BLOCKS:
@@ -184,6 +226,11 @@ def _texts(delta: Mapping[str, Any]) -> Iterator[tuple[Literal["text", "thinking
             yield "text", text
 
 
+def _thinking(text: str, name: str) -> dict[str, Any]:
+    """Return a block of reasoning that was received in the field `name`."""
+    return {"type": "thinking", "thinking": text, "signature": "", ThinkingBlock.UNSIGNED: name}
+
+
 def _finished(block: _ChatBlock, number: int) -> Block:
     raw: dict[str, Any]
     match block.kind:
@@ -192,13 +239,9 @@ def _finished(block: _ChatBlock, number: int) -> Block:
                 raise ValueError("tool call without a name")
             raw = {"type": "tool_use", "id": block.id or f"call_{number}", "name": block.name}
             raw["input"] = parsed_input(block.text)
+            raw.update(block.extra)
         case "thinking":
-            raw = {
-                "type": "thinking",
-                "thinking": block.text,
-                "signature": "",
-                ThinkingBlock.UNSIGNED: block.name,
-            }
+            raw = _thinking(block.text, block.name)
         case _:
             raw = {"type": "text", "text": block.text}
     return block_from_json(replace_surrogates(raw))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from agent.errors import (
 )
 from agent.events import ContextCompacted, Notice, Retrying, TextDelta, ThinkingDelta
 from agent.model.anthropic.client import AnthropicModel
+from agent.model.anthropic.messages import PLAIN_FORM, as_sent
 from agent.model.chat_completions.chat_client import ChatCompletionsModel
 from agent.model.chat_completions.chat_request import CHAT_NAMES, encode_chat_request
 from agent.model.chat_completions.chat_stream import ChunkReader
@@ -291,6 +293,81 @@ def test_reasoning_goes_back_as_it_came(tmp_path: Path) -> None:
         replies = [message for message in bodies(server)[-1]["messages"] if message["role"] == "assistant"]
         assert replies[0]["reasoning_content"] == "I should look." and "reasoning" not in replies[0]
         assert replies[1]["reasoning"] == "And once more."
+
+
+def keep(sent: list[Any], answer: bytes) -> Callable[[socket.socket, bytes], None]:
+    """Return a step of a raw server that answers, and keeps the messages that it got."""
+
+    def step(connection: socket.socket, body: bytes) -> None:
+        sent.append(json.loads(body)["messages"])
+        connection.sendall(answer)
+
+    return step
+
+
+SIGNED = {"google": {"thought_signature": "AY89a18IwQ"}}
+DETAILS = (
+    {"type": "reasoning.text", "text": "I ", "format": "f", "index": 0},
+    {"type": "reasoning.text", "text": "look.", "signature": "s", "format": "f", "index": 0},
+    {"type": "reasoning.encrypted", "data": "CiQB", "id": "a", "format": "google-gemini-v1", "index": 1},
+)
+SENT_BACK = [{**DETAILS[0], "text": "I look.", "signature": "s"}, DETAILS[2]]
+MISSING = (
+    "Function call is missing a thought_signature in functionCall parts. Please refer to"
+    " https://ai.google.dev/gemini-api/docs/thought-signatures for more details."
+)
+
+
+def test_signatures_of_calls_and_details_of_reasoning_go_back_as_they_came(tmp_path: Path) -> None:
+    call = piece('{"words": "x"}', index=0, id="a", name="echo")
+    details = [
+        ("", json.dumps(delta(reasoning=each.get("text"), reasoning_details=[each]))) for each in DETAILS
+    ]
+    steps = (
+        sse(*details, ("", json.dumps(delta("tool_calls", tool_calls=[{**call, "extra_content": SIGNED}])))),
+        sse(("", CHUNK)),
+    )
+    sent: list[Any] = []
+    with raw(*(keep(sent, step) for step in steps)) as url, world([], tmp_path) as w:
+        w.context.model = ChatCompletionsModel(url, "key")
+        assert turns(w, "go") == ["done"]
+        (reply,) = [message for message in sent[1] if message["role"] == "assistant"]
+        assert reply["tool_calls"][0]["extra_content"] == SIGNED
+        assert (reply["reasoning"], reply["reasoning_details"]) == ("I look.", SENT_BACK)
+        w.check()
+        said = next(message for message in w.session.folded.view if message.role == "assistant")
+        elsewhere = [block.raw.keys() for block in as_sent(said, PLAIN_FORM).blocks]
+        assert elsewhere == [{"type", "thinking", "signature"}, {"type", "id", "name", "input"}]
+
+
+def test_a_call_without_a_signature_gets_the_documented_placeholder(tmp_path: Path) -> None:
+    calls = [piece('{"words": "x"}', index=at, id=f"c{at}", name="echo") for at in (0, 1)]
+    refusal = answer("application/json", json.dumps([{"error": {"code": 400, "message": MISSING}}])).replace(
+        b"200 OK", b"400 Bad Request"
+    )
+    steps = (
+        sse(("", json.dumps(delta("tool_calls", tool_calls=calls)))), refusal, sse(("", CHUNK)),
+    )  # fmt: skip
+    sent: list[Any] = []
+    with raw(*(keep(sent, step) for step in steps)) as url, world([], tmp_path) as w:
+        w.context.model = ChatCompletionsModel(url, "key")
+        assert turns(w, "go") == ["done"]
+        encoded = [[call.get("extra_content") for call in body[-3]["tool_calls"]] for body in sent[1:]]
+        placeholder = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+        assert encoded == [[None, None], [placeholder, None]]
+
+
+def test_ids_of_calls_are_made_anew_for_a_server_that_wants_nine_characters(tmp_path: Path) -> None:
+    words = "Tool call id was call_echo_0 but must be a-z, A-Z, 0-9, with a length of 9."
+    with chat_world(tmp_path, CALL, Failure(400, words), ChatReply("Done."), ChatReply("Again.")) as (
+        w,
+        server,
+    ):
+        assert turns(w, "look", "and?") == ["done", "done"]
+        for body in bodies(server)[2:]:
+            call = next(message for message in body["messages"] if "tool_calls" in message)["tool_calls"][0]
+            result = next(message for message in body["messages"] if message["role"] == "tool")
+            assert re.fullmatch("[a-z0-9]{9}", call["id"]) and result["tool_call_id"] == call["id"]
 
 
 def test_a_model_that_misses_reasoning_gets_it_blank_where_there_is_none(tmp_path: Path) -> None:
