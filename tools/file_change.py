@@ -83,7 +83,7 @@ def changing_tool(
         with os_errors_explained(path, context.folder):
             change = plan(given, path, context)
         given.approve(change.old.sha256 if change.old else "")
-        return Preview(diff=_diff(change, path, context).text)
+        return Preview(diff=_diff(change, path, context).text, changes=change.writes)
 
     async def run(given: A, call: ToolCall) -> ToolResult:
         context = call.context
@@ -201,9 +201,7 @@ async def _apply(
             with os_errors_explained(path, call.context.folder):
                 change = await in_thread(lambda abandoned: plan())
             if not arguments.is_approved(change.old.sha256 if change.old else ""):
-                raise ToolError(
-                    f"{STALE_FILE}\nIt changed while the user was asked for approval; nothing was written."
-                )
+                raise ToolError(f"{STALE_FILE}\nIt changed after this call was checked; nothing was written.")
             try:
                 return change, await _written(change, call, path) if change.writes else ""
             except FileChanged:

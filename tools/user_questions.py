@@ -35,6 +35,7 @@ class Preview(Struct, frozen=True):
     text       a command, or another text that says what the call does
     output     of the command's last run in the sandbox, which blocked an access
     diff       the change of a file
+    changes    the call changes anything, as far as is known; if not, no one is asked
     plan       a plan to approve, in Markdown
     questions  the model's questions, instead of the question whether the call may run
     """
@@ -42,6 +43,7 @@ class Preview(Struct, frozen=True):
     text: str = ""
     output: str = ""
     diff: str = ""
+    changes: bool = True
     plan: str = ""
     questions: tuple[UserQuestion, ...] = ()
 

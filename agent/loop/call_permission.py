@@ -76,7 +76,6 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     """Ask the hooks, the rules and the user, in this order. Raises ToolError for an invalid changed input."""
     hooked = HookAnswer()
     notes: tuple[str, ...] = ()
-    remark = ""
     if context.hooks is not None:
         about = {"tool": call.tool.name, "input": dict(call.use.input), "id": call.use.id}
         hooked = await context.hooks.run(HookEvent.PRE_TOOL, about)
@@ -96,18 +95,33 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         return _denied(verdict, notes)
     if verdict.answer == "ask":
         question = _question(context, call, verdict)
-        answer = await ask_steadily(context, question)
-        if isinstance(answer, Deny):
-            return replace(_refused(answer), notes=notes)
-        _grant(context, emit, question, verdict, answer)
-        remark = answer.remark
-        notes = (*notes, remark_note(remark)) if remark else notes
-        if context.permissions.planning:  # the user may have switched to plan mode before answering
-            verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
-            if verdict.answer == "deny":
-                return _denied(verdict, notes)
-        if answer.updated_input not in (None, call.use.input):
-            return replace(_with_input_of(context, call, answer, notes), reason=remark)
+        needless = question.cause == "edit" and not question.preview.changes
+        if not needless or verdict.binding or hooked.decision == "ask":
+            return await _ask_user(context, emit, call, question=question, verdict=verdict, notes=notes)
+    return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call)
+
+
+async def _ask_user(
+    context: TurnContext,
+    emit: Emit,
+    call: ParsedCall,
+    question: PermissionQuestion,
+    verdict: Verdict,
+    notes: tuple[str, ...],
+) -> Permission:
+    """Ask the user, and carry out what the answer grants. Raises ToolError for an invalid changed input."""
+    answer = await ask_steadily(context, question)
+    if isinstance(answer, Deny):
+        return replace(_refused(answer), notes=notes)
+    _grant(context, emit, question, verdict, answer)
+    remark = answer.remark
+    notes = (*notes, remark_note(remark)) if remark else notes
+    if context.permissions.planning:  # the user may have switched to plan mode before answering
+        verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
+        if verdict.answer == "deny":
+            return _denied(verdict, notes)
+    if answer.updated_input not in (None, call.use.input):
+        return replace(_with_input_of(context, call, answer, notes), reason=remark)
     return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call, reason=remark)
 
 

@@ -1,6 +1,7 @@
 """A call that a hook or the user changes, allows or stops; and what has a turn continue after its end."""
 
 import asyncio
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from agent.app.structured_output import MAX_REMINDERS, StructuredOutput, structu
 from agent.errors import UsageError
 from agent.events import ToolCallFinished, TurnFinished
 from agent.loop.call_permission import parse_call, remark_note
-from agent.permissions import parse_rules
+from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionUpdate
 from tests.agent.loop.test_turn import HookWords
 from tests.agent.loop.world import World, world
@@ -21,6 +22,7 @@ from tests.strict_api.reply import calls
 from tests.tables import each_row
 from tools import write
 from tools.base import Access
+from tools.files import SeenFile
 from transcripts.data_tags import injected
 from transcripts.facts import Result
 from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock
@@ -79,6 +81,27 @@ def test_a_hook_saves_the_question_or_has_it_asked(
         w.context.hooks = HookWords(pre_tool=HookAnswer(decision=decision))
         w.run()
         assert (len(w.approver.questions), w.ran["act"]) == (asked, ran)
+
+
+def test_a_write_that_changes_nothing_is_not_asked_about_unless_a_rule_or_a_hook_asks(tmp_path: Path) -> None:
+    tmp_path = tmp_path.resolve()
+    (tmp_path / "a.txt").write_text("same\n")
+    (tmp_path / ".envrc").write_text("same\n")
+    given = {"a.txt": "same\n", "new.txt": "", ".envrc": "same\n"}
+    steps = [Answer((calls("write", file_path=name, content=text),)) for name, text in given.items()]
+    asking, rule = HookWords(pre_tool=HookAnswer(decision="ask")), parse_rules("edit(a.txt)")
+    asked = []
+    for hooks, ask in ((None, ()), (asking, ()), (None, rule)):
+        with world([*steps, "done"], tmp_path, *[Deny()] * 3) as w:
+            w.context.tools = {"write": write.TOOL}
+            w.context.hooks = hooks
+            w.context.permissions = PermissionStore(PermissionRules(folder=str(tmp_path), ask=ask))
+            for name in given:
+                w.context.tool_context.seen[f"{tmp_path}/{name}"] = SeenFile(sha256(b"same\n").hexdigest())
+            w.run()
+            asked.append([each.title for each in w.approver.questions])
+            assert ("already has exactly this content" in str(w.texts())) is (hooks is None and not ask)
+    assert asked == [["new.txt", ".envrc"], [*given], [*given]]
 
 
 def test_where_no_one_is_asked_a_hook_that_asks_denies(tmp_path: Path) -> None:
