@@ -131,7 +131,7 @@ def find_subcommand(made: OneLineParser, argv: Sequence[str], names: Collection[
 
     Exits with code 2 if the subcommand is unknown or follows options that it does not take.
     """
-    at = _first_positional(made, argv)
+    at = first_positional(made, argv)
     if at is None or any(word.partition("=")[0] in HEADLESS_FLAGS for word in argv[:at]):
         return None
     name = argv[at]
@@ -149,7 +149,7 @@ def find_subcommand(made: OneLineParser, argv: Sequence[str], names: Collection[
     return Subcommand(name, words=after, folder=folder)
 
 
-def _first_positional(made: OneLineParser, argv: Sequence[str]) -> int | None:
+def first_positional(made: OneLineParser, argv: Sequence[str]) -> int | None:
     """Return the index of the first word before `--` that is neither an option nor its value, or None."""
     flags = made.actions_by_flag
     at = 0

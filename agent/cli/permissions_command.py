@@ -5,7 +5,8 @@
 Prints a JSON object: the command, the verdict ("allow", "ask" or "deny"), the reason, the rule that decided,
 the rule that "always allow" would add (null if there is none), and whether a sandbox is assumed (sessions
 usually have one). Without COMMAND, reads command lines from standard input and prints an object for each. A
-line that is a JSON string is a command that may contain line breaks.
+line that is a JSON string is a command that may contain line breaks. COMMAND is one quoted word, or all that
+follows the options.
 
     --sandboxed on|off           judge the lines with or without a sandbox (default: off)
     OPTIONS                      options of a session: -C DIR, --permission-mode, --allowedTools,
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -32,14 +34,17 @@ from tools.base import ToolError
 from tools.guarded import search_of_project
 from tools.text import escaped
 
-from .arguments import parse
-from .command_words import OneLineParser, asks_for_help
+from .arguments import parse, parser
+from .command_words import OneLineParser, asks_for_help, first_positional
 from .launch import run_setup, with_errors_reported
 from .printing import complain, print_text
+
+_SANDBOXED = ("--sandboxed", "--wall")
 
 
 def run_permissions(words: list[str]) -> int:
     """Run `permissions` with these words. Returns 0, 2 for a usage error, 6 for invalid settings."""
+    words = [*words[:1], *_with_command_apart(words[1:])]
     if not words or asks_for_help(words):
         return print_text(__doc__ or "")
     if words[0] != "check":
@@ -50,7 +55,7 @@ def run_permissions(words: list[str]) -> int:
 def check(words: list[str], lines: BinaryIO) -> int:
     """Print the verdict on each line. Raises UsageError and ConfigError."""
     made = OneLineParser(prog="makeroom permissions check", add_help=False, allow_abbrev=False)
-    made.add_argument("--sandboxed", "--wall", choices=("on", "off"), default="off")
+    made.add_argument(*_SANDBOXED, choices=("on", "off"), default="off")
     given, others = made.parse_known_args(words)
     options = parse(others)
     setup = run_setup(options)
@@ -63,6 +68,16 @@ def check(words: list[str], lines: BinaryIO) -> int:
     for command in [options.prompt] if options.prompt else _commands(lines):
         print_text(json.dumps(_judged(command, rules)), raw=True)
     return 0
+
+
+def _with_command_apart(words: list[str]) -> list[str]:
+    """Return the words with those of the command as one after `--`, since they may look like options."""
+    made = OneLineParser(parents=[parser()], add_help=False)
+    made.add_argument(*_SANDBOXED)
+    at = first_positional(made, words)
+    if at is None or not words[at + 1 :]:
+        return words
+    return [*words[:at], "--", shlex.join(words[at:])]
 
 
 def _with_withheld_files(rules: PermissionRules) -> PermissionRules:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from io import BytesIO, TextIOWrapper
@@ -101,6 +102,12 @@ def test_what_no_shell_can_take_is_denied_and_any_bytes_are_answered(checker: Ch
     assert found[0]["why"] == "The command contains a NUL byte, which shells do not accept."
     assert found[3]["command"] == "ls" and found[4]["command"] == "17"
     assert [each["command"] for each in checker.check(b"pwd\n", "git push")] == ["git push"]
+
+
+def test_what_follows_the_options_is_the_command_even_without_quotes(checker: Checker) -> None:
+    written = ("ls -la", "git commit -m 'a b'", "du -h --sandboxed", "rm -c x")
+    found = [checker.check("", "--permission-mode", "plan", *shlex.split(line))[0] for line in written]
+    assert [each["command"] for each in found] == [*written]
 
 
 @pytest.mark.parametrize(
