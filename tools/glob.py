@@ -18,6 +18,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from tools.access import is_linked_secret, secret_links
 from tools.file_errors import os_errors_explained
 from tools.files import (
     FileError,
@@ -69,7 +70,8 @@ class SearchArguments(Arguments):
         """Return the access that a search needs, and keep the path. Raises ToolError for an unusable path."""
         root = self._root = resolve_path(context, self.wanted_root)
         outside = not is_inside(root, str(context.folder))
-        return (Access("read", target=root, outside=outside, protected=is_protected(root, "read")),)
+        protected = is_protected(root, "read") or is_linked_secret(root, context)
+        return (Access("read", target=root, outside=outside, protected=protected),)
 
     def root(self, context: ToolContext) -> str:
         """Return the real path that was judged, or judge it now. Raises ToolError as `access` does."""
@@ -115,9 +117,11 @@ async def list_files(
     fits = glob_matcher(glob) if glob else None
     readable = readable_below(context, tool, root)
     listing = await list_folder(context, root)
+    is_hidden = hidden_below(context, root)
 
     def look(names: Sequence[str]) -> FileList:
         states = file_states(root, names, links=bool(link_folders))
+        states = {name: state for name, state in states.items() if not is_hidden(state)}
         dead = list[str]()
         for name in [name for name, state in states.items() if S_ISLNK(state.st_mode)]:
             target = _target(f"{root.rstrip('/')}/{name}")
@@ -154,6 +158,11 @@ def readable_below(context: ToolContext, tool: str, root: str) -> Callable[..., 
         return (asked or not is_protected(path, "read")) and context.may_read(tool, path)
 
     return readable
+
+
+def hidden_below(context: ToolContext, root: str) -> Callable[[os.stat_result], bool]:
+    """Return a test whether searches below a directory leave out a file, whatever its name."""
+    return (lambda state: False) if is_protected(root, "read") else secret_links(context)
 
 
 def _target(link: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -40,6 +42,7 @@ from .base import (
 from .glob import (
     MAX_NOTED_FILES,
     SearchArguments,
+    hidden_below,
     list_files,
     newest_first,
     odd_names_note,
@@ -118,7 +121,7 @@ async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEAR
     request = SearchRequest(
         arguments.pattern,
         root,
-        wanted=readable_below(context, TOOL.name, root),
+        wanted=_wanted(context, root),
         ignore_case=arguments.ignore_case,
         before=before,
         after=after,
@@ -141,6 +144,19 @@ async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEAR
     if output.message:
         raise ToolError(_unusable(output.message, context))
     return _result(arguments, request, notes, context, output)
+
+
+def _wanted(context: ToolContext, root: str) -> Callable[[str], bool]:
+    """Return a test of the names of files with matches below a directory: whether they may be shown."""
+    readable = readable_below(context, TOOL.name, root)
+    is_hidden = hidden_below(context, root)
+
+    def wanted(name: str) -> bool:
+        with suppress(OSError):
+            return readable(name) and not is_hidden(os.lstat(f"{root.rstrip('/')}/{name}"))
+        return False
+
+    return wanted
 
 
 def _unusable(message: str, context: ToolContext) -> str:

@@ -129,6 +129,18 @@ def test_the_files_that_match_are_named_and_nothing_ignored_or_secret(searched: 
     assert found(searched, "needle", path=".task_outputs/o.txt") == [".task_outputs/o.txt"]
 
 
+def test_hard_links_to_files_with_secrets_are_left_out_unless_they_are_named(project: BashSession) -> None:
+    for name, linked in ((".env", "notes.log"), ("plain.log", "twin.log")):
+        (project.folder / name).write_text("rare\n")
+        (project.folder / linked).hardlink_to(project.folder / name)
+    ordinary = ["plain.log", "twin.log"]
+    assert sorted(globbed(project, "*.log")) == ordinary
+    assert sorted(found(project, "rare")) == sorted(found(project, "rare", glob="*.log")) == ordinary
+    assert found(project, "rare", path="notes.log") == ["notes.log"]
+    (judged,) = grep.TOOL.access(grep.TOOL.parse({"pattern": "x", "path": "notes.log"}), project.context)
+    assert judged.protected
+
+
 def test_lines_come_with_number_context_and_in_any_letter_case(searched: BashSession) -> None:
     shown = found(searched, "needle", output_mode="content", glob="*.{py,ts}", **{"-i": True, "-n": True})
     assert shown == [

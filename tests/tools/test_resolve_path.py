@@ -290,6 +290,14 @@ def test_protected_names_count_with_what_file_systems_ignore(files: FileSession)
     assert files.judge("write", "\uff0egit/config").protected  # a full-width dot
 
 
+def test_a_hard_link_to_a_file_with_secrets_is_protected_by_any_name(files: FileSession):
+    os.link(files.put("apps/web/.env", b"A=b\n"), files.path("notes.txt"))
+    os.link(files.put("plain", b"x"), files.path("twin"))
+    for use in ("read", "write"):
+        judged = {name: files.judge(use, name).protected for name in ("notes.txt", "twin", "plain")}
+        assert judged == {"notes.txt": True, "twin": False, "plain": False}, use
+
+
 def test_protected_places_are_known_by_any_alias(files: FileSession):
     hook = files.put(".git/hooks/pre-commit", b"#!/bin/sh\n")
     os.link(hook, files.path("hard"))
