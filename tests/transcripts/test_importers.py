@@ -178,6 +178,21 @@ def test_claude_code_side_chains_meta_lines_summaries_and_repeated_lines_are_ski
     )
 
 
+def test_what_claude_code_writes_in_the_users_name_is_not_the_users():
+    texts: tuple[tuple[str, dict[str, dict[str, str]]], ...] = (
+        ("hello", {}),
+        ("<task-notification>\n<result>I never push.</result>\n</task-notification>", {}),
+        ("an agent's report", {"origin": {"kind": "task-notification"}}),
+        ("<local-command-stdout>done</local-command-stdout>", {}),
+        ("[Request interrupted by user for tool use]", {}),
+        ("go on", {"origin": {"kind": "human"}}),
+    )
+    spoken = [cc("user", text, f"u{at}", **more) for at, (text, more) in enumerate(texts)]
+    made = import_session(lines(*spoken, cc("assistant", [{"type": "text", "text": "hi"}], "a", "u5")), count)
+    sources = [fact.source for fact in made.facts if isinstance(fact, User)]
+    assert sources == ["user", *["harness"] * 4, "user"]
+
+
 def test_a_claude_code_prompt_that_was_replaced_is_left_out():
     made = import_session(
         lines(

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from ..facts import Reply
-from ..messages import Block, ToolResultBlock
-from .recording import SECOND_WRITER, ImportedSession, ParsedFile, content_blocks, parse_time
+from ..messages import Block, TextBlock, ToolResultBlock
+from .recording import SECOND_WRITER, ImportedSession, ParsedFile, content_blocks, mapping_in, parse_time
 
 MAX_FORKS = 10  # of a recording, the newest; each one contains the conversation before it
 _MESSAGE_TYPES = ("user", "assistant")
@@ -24,6 +24,14 @@ _LEFT_OUT = {
     "isMeta": "messages that Claude Code added",
     "isCompactSummary": "summaries",
 }
+# How messages begin that Claude Code writes in the user's name: reports of agents and background commands,
+# the output of commands that the user ran, and notes of interruptions.
+_NOTICE_STARTS = (
+    "<task-notification>",
+    "<local-command-stdout>",
+    "<bash-stdout>",
+    "[Request interrupted by user",
+)
 
 
 class _Branch(NamedTuple):
@@ -42,6 +50,7 @@ class _Message(Struct):
     id: str
     model: str  # "" for a message from the user
     note: Any  # Claude Code's note on a result (`toolUseResult`)
+    source: str  # of a prompt
 
     @property
     def is_prompt(self) -> bool:
@@ -102,14 +111,24 @@ def _read_branch(file: ParsedFile, session: ImportedSession, others: Mapping[str
                 id=str(message.get("id") or ""),
                 model=str(message.get("model") or ""),
                 note=raw.get("toolUseResult"),
+                source=_source(raw, blocks),
             )
             _add(made, messages)
     for each in messages:
-        session.add_message(each.role, each.blocks, each.ts, note=each.note, model=each.model)
+        session.add_message(
+            each.role, each.blocks, each.ts, note=each.note, model=each.model, source=each.source
+        )
 
 
 def _holds_message(raw: Mapping[str, Any]) -> bool:
     return raw.get("type") in _MESSAGE_TYPES and isinstance(raw.get("message"), Mapping)
+
+
+def _source(raw: Mapping[str, Any], blocks: Sequence[Block]) -> str:
+    """Return who wrote a message: the user, or Claude Code. Older versions do not state its origin."""
+    text = next((block.text for block in blocks if isinstance(block, TextBlock)), "")
+    reported = mapping_in(raw, "origin").get("kind") == "task-notification"
+    return "harness" if reported or text.startswith(_NOTICE_STARTS) else "user"
 
 
 def _left_out(raw: Mapping[str, Any]) -> str:

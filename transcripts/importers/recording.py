@@ -106,12 +106,12 @@ class ImportedSession(Struct):
     _calls: dict[str, tuple[int, int]] = field(default_factory=dict)  # tool id -> (reply, block), unanswered
     _clock: float = 0.0
 
-    def add_user(self, blocks: tuple[Block, ...], ts: float | None) -> None:
+    def add_user(self, blocks: tuple[Block, ...], ts: float | None, source: str = "user") -> None:
         """Add a prompt unless it has no blocks. `ts` is None if the recording has no time."""
         if not blocks:
             self.skip("empty messages")
             return
-        self.facts.append(User(*self._place(ts), blocks, self.count(blocks)))
+        self.facts.append(User(*self._place(ts), blocks, self.count(blocks), source=source))
 
     def add_reply(self, blocks: tuple[Block, ...], ts: float | None, model: str = "") -> None:
         """Add a complete reply of the model unless it has no blocks."""
@@ -147,11 +147,17 @@ class ImportedSession(Struct):
         self.facts.append(Result(*self._place(ts), *called, content, counts, error=error, about=about))
 
     def add_message(
-        self, role: str, blocks: tuple[Block, ...], ts: float | None, note: Any = None, model: str = ""
+        self,
+        role: str,
+        blocks: tuple[Block, ...],
+        ts: float | None,
+        note: Any = None,
+        model: str = "",
+        source: str = "user",
     ) -> None:
         """Add a message of the Messages API; results among a user's blocks are added to their calls.
 
-        `note` is that of `add_result`, `model` that of `add_reply`.
+        `note` is that of `add_result`, `model` that of `add_reply`, `source` that of a prompt.
         """
         if role == "assistant":
             self.add_reply(blocks, ts, model)
@@ -161,7 +167,7 @@ class ImportedSession(Struct):
                 self.add_result(block.tool_use_id, block.content, ts, block.is_error, note)
         rest = tuple(block for block in blocks if not isinstance(block, ToolResultBlock))
         if rest or not blocks:
-            self.add_user(rest, ts)
+            self.add_user(rest, ts, source)
 
     def skip(self, what: str, count: int = 1) -> None:
         """Count lines or messages that are left out, `what` in the plural."""
