@@ -112,8 +112,8 @@ async def _change_named(controller: Controller, name: str, value: str, listed: s
 
 async def _change_setting(controller: Controller, name: str, value: str = "") -> Event | None:
     """Change a setting for this session if possible; without a value, show it or choose a value."""
-    # The commands of these two do not show the value.
-    if name in CHANGED_BY and (value or controller.chooser is not None or name not in ("theme", "editing")):
+    is_of_screen = name in ("theme", "editing")  # their commands save the value, and do not show it
+    if name in CHANGED_BY and (value or controller.chooser is not None or not is_of_screen):
         changed = await CHANGED_BY[name](controller, value)
         if isinstance(changed, Notice) and changed.code:  # it shows the usage of the other command
             text = f"cannot set {name} to {value!r}: it must be {form_of(name)}"
@@ -131,7 +131,7 @@ async def _change_setting(controller: Controller, name: str, value: str = "") ->
     elsewhere = CHANGED_ELSEWHERE.get(name, "")
     if not value:
         controller.emit(CommandOutput(f"{_shown_setting(controller, name)}; it takes {form_of(name)}"))
-        if name in ("theme", "editing"):  # their commands save them
+        if is_of_screen:
             return Notice(f"use /config {name} VALUE to change it")
         here = f"use /config {name} VALUE to change it for this session; " if at_once else elsewhere
         return Notice(f"{here}add {entry} to change it permanently")

@@ -27,7 +27,6 @@ from .git_backup import BY_WHOM
 from .guarded_state import rename_aside
 
 MAX_HELD = 256  # directories that stay open, those nearest to the root first
-_PASSING = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class HeldWays(Struct):
@@ -53,7 +52,7 @@ class HeldWays(Struct):
             if way in self._held and (not first or self._is_in_place(way)):
                 continue
             with suppress(OSError):
-                opened = safe_open(str(way), _PASSING)
+                opened = safe_open(str(way), FOLDER_FLAGS)
                 if way in self._held:
                     os.close(self._held[way])
                 self._held[way] = opened
