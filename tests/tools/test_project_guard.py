@@ -398,14 +398,14 @@ def test_the_first_command_may_delete_all_objects_of_a_fresh_repository(project:
 
 def test_all_objects_of_a_repository_are_backed_up_while_a_command_runs(project: Path) -> None:
     """A command need not wait for those of a huge repository."""
-    names = add_loose_objects(project, 5_000)
+    names = add_loose_objects(project, 1_000)
 
     def linked(guard: ProjectGuard) -> int:
         return sum(path.is_file() for path in (guard.state / "git_copies").glob("*/objects/*/*"))
 
     async def main() -> None:
         guard = guard_of(project)
-        guard.max_linked = 1_000
+        guard.max_linked = 200
         await guard.begin()
         before = linked(guard)
         while linked(guard) < len(names):

@@ -45,7 +45,8 @@ def test_what_only_begins_like_a_secret_is_shown_when_nothing_follows() -> None:
 def test_neither_memory_nor_the_file_of_an_output_holds_the_value(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "out" / "1.txt", masks=MASKS)
     line = b"0123456789 secret-secret-1\n"
-    for at in range(MAX_UNFILED_BYTES // 16):
+    spool.feed(line * (2 * MAX_UNFILED_BYTES // len(line)))
+    for at in range(500):
         spool.feed((line * 7)[at * 40 % len(line) : at * 40 % len(line) + 40])
     spool.feed(b"secret-s")
     spool.close()

@@ -79,7 +79,7 @@ def test_a_large_file_that_others_changed_since_is_kept(root: Path, checkpoints:
 
 
 def test_a_large_file_is_never_held_in_memory(root: Path, checkpoints: Checkpoints) -> None:
-    (root / "a").write_bytes(noise(1, 40 << 20))
+    (root / "a").write_bytes(noise(1, 20 << 20))
     tracemalloc.start()
     try:
         run(checkpoints, (root / "a").unlink)
@@ -87,7 +87,7 @@ def test_a_large_file_is_never_held_in_memory(root: Path, checkpoints: Checkpoin
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
-    assert (root / "a").read_bytes() == noise(1, 40 << 20)
+    assert (root / "a").read_bytes() == noise(1, 20 << 20)
 
 
 def test_unchanged_large_files_are_read_once(root: Path, seq: Seq) -> None:
@@ -149,8 +149,8 @@ def test_each_gap_in_coverage_is_warned_of_once_and_the_larger_one_after_it(root
 
 def test_a_file_that_takes_too_long_to_copy_is_given_up_and_named(root: Path, seq: Seq) -> None:
     readings = iter(range(10**6))
-    limits = SnapshotLimits(max_seconds=10**6, max_reading_seconds=30)
-    (root / "a").write_bytes(noise(1, 100 << 20))
+    limits = SnapshotLimits(max_seconds=10**6, max_reading_seconds=3)
+    (root / "a").write_bytes(noise(1, 12 << 20))
     checkpoints = Checkpoints(root, "s1", seq, limits, clock=lambda: float(next(readings)))
     checkpoints.scanner.wall = lambda: (root / "a").stat().st_ctime + 10
     snapshot = checkpoints.recording.scan()

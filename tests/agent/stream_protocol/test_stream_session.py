@@ -104,7 +104,7 @@ def test_nothing_that_a_client_sends_ends_a_session_but_a_signal_does(tmp_path: 
     sleeping = calls("bash", command="echo > started; sleep 1000")
     steps: list[Step] = [
         "seen",
-        Reply([calls("bash", command="seq 400000; seq 400000")]),
+        Reply([calls("bash", command="seq 100000; seq 100000")]),
         "much",
         Reply([sleeping]),
     ]

@@ -165,20 +165,20 @@ def test_a_question_that_is_too_long_shows_its_beginning_and_can_be_scrolled_to_
     columns: int, rows: int
 ) -> None:
     ctx = RenderContext(columns, Theme(False, False))
-    asked = replace(ONE, question=" ".join(f"word{at}" for at in range(400)))
+    asked = replace(ONE, question=" ".join(f"word{at}" for at in range(100)))
 
     def keys(form: QuestionForm) -> None:
         state = form.state
         assert state is not None
         lines, (row, _) = draw_form(state, ctx, rows)
         seen = " ".join(lines)
-        assert "word0 " in seen and "❯ 1 arrow" in lines[row] + seen and "word399" not in seen
-        for _ in range(400):
+        assert "word0 " in seen and "❯ 1 arrow" in lines[row] + seen and "word99" not in seen
+        for _ in range(100):
             form.page(1)
             lines, (row, _) = draw_form(state, ctx, rows)
             seen += " ".join(lines)
             assert len(lines) <= rows
-        assert set(re.findall(r"word\d+", seen)) == {f"word{at}" for at in range(400)}
+        assert set(re.findall(r"word\d+", seen)) == {f"word{at}" for at in range(100)}
         for marked, label in ((1, "❯ 2 pendulum"), (2, "❯ 3 Other: "), (0, "❯ 1 arrow")):
             form.move(1)
             lines, (row, _) = draw_form(state, ctx, rows)

@@ -6,6 +6,7 @@ import json
 import socket
 import urllib.request
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -162,17 +163,17 @@ def test_a_body_is_read_only_up_to_a_limit(tmp_path: Path) -> None:
     answer = {"content": [{"type": "text", "text": "packed"}]}
     answers = [
         (json.dumps({"jsonrpc": "2.0", "id": 3, "result": answer}).encode(), 200, "packed"),
-        (b" " * (65 << 20), 200, "its answer is larger than 64 MB"),
-        (b" " * (65 << 20), 500, "error response (HTTP 500)"),
+        (large := b" " * (65 << 20), 200, "its answer is larger than 64 MB"),
+        (large, 500, "error response (HTTP 500)"),
     ]
+    pack = cache(lambda body: gzip.compress(body[:40], 1) + gzip.compress(body[40:], 1))
 
     async def run() -> None:
         source = source_in(tmp_path)
         await source.open(tmp_path, {})
         with oauth_server(asks=False) as http:
             for body, status, expected in answers:
-                members = gzip.compress(body[:40], 1) + gzip.compress(body[40:], 1)
-                http.packed, http.status = members, status
+                http.packed, http.status = pack(body), status
                 server = remote(source, url=f"{http.base}/mcp")
                 (told,) = await asyncio.gather(call(server), return_exceptions=True)
                 assert expected in str(told)
