@@ -69,10 +69,6 @@ def test_a_flood_is_stopped_at_the_limit_and_memory_stays_small(
     assert (tmp_path / ".task_outputs" / "session-0.0.txt").stat().st_size == limit
 
 
-def test_the_output_of_a_command_is_limited_to_fifty_megabytes() -> None:
-    assert CommandLimits().output_bytes == 50 << 20
-
-
 def test_a_long_output_keeps_its_head_and_tail_and_the_file_has_all_of_it(shell: BashSession) -> None:
     result = shell.run("seq 100000")
     said = text(result)

@@ -225,14 +225,14 @@ def test_invisible_characters_are_counted_and_left_in_place_except_tags(files: F
     assert "contain 2 invisible characters" in shown
 
 
-def image(width: int, height: int, kind: str = "PNG", noise: bool = False) -> bytes:
+def image(width: int, height: int, kind: str = "PNG", noise: bool = False, **options: bool) -> bytes:
     from PIL import Image as pillow
 
     picture = pillow.new("RGB", (width, height), (200, 30, 30))
     if noise:
         picture = pillow.frombytes("RGB", (width, height), random.Random(1).randbytes(width * height * 3))
     output = io.BytesIO()
-    picture.save(output, kind)
+    picture.save(output, kind, **options)
     return output.getvalue()
 
 
@@ -389,14 +389,16 @@ def test_without_pillow_images_within_limits_pass_and_others_are_refused(files: 
     for kind in ("jpeg", "gif", "webp"):
         files.put(f"small.{kind}", image(40, 30, kind.upper()))
     header = b"VP8X\x0a\0\0\0" + bytes(4) + b"\x27\0\0\x1d\0\0"  # 40 and 30, each less one
-    files.put("extended.webp", b"RIFF\x16\0\0\0WEBP" + header)
+    files.put("small.extended.webp", b"RIFF\x16\0\0\0WEBP" + header)
+    files.put("small.lossless.webp", image(40, 30, "WEBP", lossless=True))
+    files.put("small.filled.jpeg", b"\xff\xd8\xff" + image(40, 30, "JPEG")[2:])
     out = child(
         """
 sys.modules["PIL"] = None
 from transcripts.messages import ImageBlock
-for name in ("small.png", "small.jpeg", "small.gif", "small.webp", "extended.webp"):
-    block, told = files.result("read", file_path=name).content
-    assert isinstance(block, ImageBlock) and told.text.endswith(", 40x30]"), (name, told)
+for path in files.folder.glob("small.*"):
+    block, told = files.result("read", file_path=path.name).content
+    assert isinstance(block, ImageBlock) and told.text.endswith(", 40x30]"), (path, told)
 print(files.do("read", file_path="wide.png"))
 for path in files.folder.glob("broken*.png"):
     assert "is not shown" in files.do("read", file_path=path.name), path
