@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from stat import S_ISREG
 from typing import Literal
 
 from tools.files import Workspace, canonical_path, is_inside
@@ -21,7 +19,8 @@ from tools.guarded import (
     MEMORY_NAMES,
     guarded_in_project,
     is_protected,
-    search_of_project,
+    is_secret_link,
+    secret_links,
 )
 from tools.text import word_set
 
@@ -37,11 +36,12 @@ _LINKABLE_FOLDERS = (".git/hooks", ".git/info", ".makeroom", ".transcripts", ".v
 
 def file_access(path: str, use: Literal["read", "write"], context: Workspace) -> Access:
     """Return the access to a canonical path. Raises ToolError if the project no longer exists."""
-    is_guarded = _is_guarded if use == "write" else is_linked_secret
-    protected = is_protected(path, use) or is_guarded(path, context)
+    folders = (context.folder, *context.added)
+    is_guarded = _is_guarded(path, context) if use == "write" else is_secret_link(path, *folders)
+    protected = is_protected(path, use) or is_guarded
     if use == "write" and is_inside(path, str(context.folder)):
         context.check_folder()  # otherwise it would be recreated at the path that it was moved from
-    inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
+    inside = any(is_inside(path, str(each)) for each in folders)
     missing = use == "read" and not inside and not protected and _is_missing(path, context)
     return Access(use, target=path, outside=not inside, protected=protected, missing=missing)
 
@@ -58,36 +58,6 @@ def _is_missing(path: str, context: Workspace) -> bool:
     except OSError:
         pass
     return False
-
-
-def is_linked_secret(path: str, context: Workspace) -> bool:
-    """Return whether a path is a hard link to a file of the project with secrets."""
-    try:
-        state = os.lstat(path)
-    except OSError:
-        return False
-    return state.st_nlink > 1 and secret_links(context)(state)
-
-
-def secret_links(context: Workspace) -> Callable[[os.stat_result], bool]:
-    """Return a test whether a file is also a secret of the project by another of its names (hard links).
-
-    The secrets are searched for once, when the first file with several names is tested.
-    """
-
-    @cache
-    def secrets() -> set[tuple[int, int]]:
-        found = set()
-        for folder in (context.folder, *context.added):
-            for path in search_of_project(str(folder)).find():
-                with suppress(OSError):
-                    state = os.lstat(path)
-                    found.add((state.st_dev, state.st_ino))
-        return found
-
-    return lambda state: (
-        state.st_nlink > 1 and S_ISREG(state.st_mode) and (state.st_dev, state.st_ino) in secrets()
-    )
 
 
 def _is_guarded(path: str, context: Workspace) -> bool:
@@ -110,9 +80,9 @@ def _is_guarded(path: str, context: Workspace) -> bool:
         return False
     roots = (context.folder, Path(context.environ.get("HOME") or Path.home()))
     guarded = (each for root in roots for each in _guarded_files(root))
-    is_linked = found.st_nlink > 1
-    return is_linked and (
-        any(os.path.samestat(found, each) for each in guarded) or secret_links(context)(found)
+    return found.st_nlink > 1 and (
+        any(os.path.samestat(found, each) for each in guarded)
+        or secret_links(context.folder, *context.added)(found)
     )
 
 

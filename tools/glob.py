@@ -18,7 +18,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tools.access import is_linked_secret, secret_links
 from tools.file_errors import os_errors_explained
 from tools.files import (
     FileError,
@@ -30,7 +29,7 @@ from tools.files import (
     resolve_path,
 )
 from tools.glob_patterns import name_matcher
-from tools.guarded import is_protected
+from tools.guarded import is_protected, is_secret_link, secret_links
 from tools.line_window import MAX_WINDOW_BYTES
 from tools.parameters import Arguments
 from tools.search import file_states, list_folder
@@ -70,7 +69,7 @@ class SearchArguments(Arguments):
         """Return the access that a search needs, and keep the path. Raises ToolError for an unusable path."""
         root = self._root = resolve_path(context, self.wanted_root)
         outside = not is_inside(root, str(context.folder))
-        protected = is_protected(root, "read") or is_linked_secret(root, context)
+        protected = is_protected(root, "read") or is_secret_link(root, context.folder, *context.added)
         return (Access("read", target=root, outside=outside, protected=protected),)
 
     def root(self, context: ToolContext) -> str:
@@ -162,7 +161,9 @@ def readable_below(context: ToolContext, tool: str, root: str) -> Callable[..., 
 
 def hidden_below(context: ToolContext, root: str) -> Callable[[os.stat_result], bool]:
     """Return a test whether searches below a directory leave out a file, whatever its name."""
-    return (lambda state: False) if is_protected(root, "read") else secret_links(context)
+    return (
+        (lambda state: False) if is_protected(root, "read") else secret_links(context.folder, *context.added)
+    )
 
 
 def _target(link: str) -> str:

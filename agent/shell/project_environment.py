@@ -10,7 +10,7 @@ from collections import deque
 from fnmatch import fnmatchcase
 
 from tools.files import FileError, canonical_path, is_inside
-from tools.guarded import is_protected, may_be_secret, sounds_secret
+from tools.guarded import is_protected, is_secret_link, may_be_secret, sounds_secret
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
@@ -79,7 +79,8 @@ class ProjectEnvironment(ProjectPrograms):
         return os.path.isdir(folder) and os.access(folder, os.X_OK)
 
     def _check_path(self, path: str, word: str) -> None:
-        if is_protected(self._check_place(path, word), "read"):
+        real = self._check_place(path, word)
+        if is_protected(real, "read") or is_secret_link(real, self.folder):
             raise NotProved(f"{word} may contain secrets")
 
     def _check_place(self, path: str, word: str) -> str:

@@ -21,10 +21,11 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -275,6 +276,36 @@ class SecretSearch:
 def search_of_project(folder: str) -> SecretSearch:
     """Return the search of a project, which all its sessions in this process share."""
     return SecretSearch(folder)
+
+
+def is_secret_link(path: str, *folders: Path | str) -> bool:
+    """Return whether a path is a hard link to a file with secrets in these directories."""
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return False
+    return state.st_nlink > 1 and secret_links(*folders)(state)
+
+
+def secret_links(*folders: Path | str) -> Callable[[os.stat_result], bool]:
+    """Return a test whether a file is also one with secrets in these directories, by a hard link.
+
+    The secrets are searched for once, when the first file with several names is tested.
+    """
+
+    @cache
+    def secrets() -> set[tuple[int, int]]:
+        found = set()
+        for folder in folders:
+            for path in search_of_project(str(folder)).find():
+                with suppress(OSError):
+                    state = os.lstat(path)
+                    found.add((state.st_dev, state.st_ino))
+        return found
+
+    return lambda state: (
+        state.st_nlink > 1 and stat.S_ISREG(state.st_mode) and (state.st_dev, state.st_ino) in secrets()
+    )
 
 
 def _matching_part(name: str, globs: PathGlobs) -> str:

@@ -52,6 +52,13 @@ def test_reading_is_free_in_every_mode_but_not_against_a_deny_rule(
     assert project.verdict(line, mode=mode, deny=parse_rules("bash(grep)")).answer == "deny"
 
 
+def test_a_hard_link_to_a_file_with_secrets_needs_approval(changing: ReadingProject) -> None:
+    (changing.root / ".env").write_text("KEY=1\n")
+    (changing.root / "twin").hardlink_to(changing.root / "a.py")
+    (changing.root / "notes.txt").hardlink_to(changing.root / ".env")
+    assert changing.runs("cat twin a.py") and not changing.runs("cat notes.txt")
+
+
 def test_a_search_through_directories_needs_approval_where_files_with_secrets_lie(
     changing: ReadingProject,
 ) -> None:
