@@ -28,7 +28,6 @@ from agent.model.answer_reader import (
 from agent.model_port import IncomingReply, PendingBlock
 from tools.text import printable
 from transcripts import (
-    Block,
     CacheMiss,
     ThinkingBlock,
     Usage,
@@ -82,11 +81,9 @@ class MessageAccumulator(Struct):
             case "content_block_start":
                 return self._start_block(int(event["index"]), event["content_block"])
             case "content_block_delta":
-                return self._extend_block(self._open[int(event["index"])], event["delta"])
+                return self._extend_block(int(event["index"]), event["delta"])
             case "content_block_stop":
-                index = int(event["index"])
-                self.reply.blocks.append(_finished(self._open.pop(index), self.marks_unsigned))
-                del self.reply.pending[index]
+                self._end_block(int(event["index"]))
             case "message_delta":
                 stop = event["delta"].get("stop_reason")
                 self.reply.stop = reply_label(stop) if stop else self.reply.stop
@@ -117,6 +114,10 @@ class MessageAccumulator(Struct):
             raise too_large(f"more than {MAX_BLOCKS:,} blocks")
         self._size.add(len(json.dumps(raw)))
         _check_block(raw)
+        if (before := self._open.get(index)) is not None:  # Ollama does not end a text before thinking
+            if before.kind == "tool input":
+                raise ValueError("the call at this index has not ended")
+            self._end_block(index)
         block = _OpenBlock(kinds.get(raw["type"], "other"), raw=dict(raw))
         self._open[index] = self.reply.pending[index] = block
         if raw["type"] == "tool_use":
@@ -128,7 +129,27 @@ class MessageAccumulator(Struct):
             return TextDelta(text)
         return None
 
-    def _extend_block(self, block: _OpenBlock, delta: Mapping[str, Any]) -> Event | None:
+    def _end_block(self, index: int) -> None:
+        """Add a block to the reply."""
+        block = self._open.pop(index)
+        del self.reply.pending[index]
+        raw = block.raw
+        text = "".join(block.pieces)
+        raw.pop(ThinkingBlock.UNSIGNED, None)  # a mark of our own, which no server sets
+        match raw["type"]:
+            case "text":
+                raw["text"] = text
+            case "thinking":
+                raw["thinking"] = raw.get("thinking", "") + text
+                raw["signature"] = (raw.get("signature") or "") + "".join(block.signature)
+                if self.marks_unsigned and raw["thinking"] and not raw["signature"]:
+                    raw[ThinkingBlock.UNSIGNED] = "thinking"
+            case "tool_use" | "server_tool_use":
+                raw["input"] = parsed_input(text, raw.get("input"))
+        self.reply.blocks.append(block_from_json(replace_surrogates(raw)))
+
+    def _extend_block(self, index: int, delta: Mapping[str, Any]) -> Event | None:
+        block = self._open[index]
         if delta["type"] == "signature_delta":
             signature = str(delta["signature"])
             self._size.add(len(signature))
@@ -148,6 +169,9 @@ class MessageAccumulator(Struct):
         piece = delta.get(name)
         if not isinstance(piece, str):
             return None
+        if piece and {block.kind, kind} == {"text", "thinking"}:  # LiteLLM sends both in one block
+            self._start_block(index, {"type": kind, name: ""})
+            block = self._open[index]
         self._size.add(len(piece))
         block.pieces.append(piece)
         block.size += len(piece)
@@ -191,23 +215,6 @@ def _check_block(raw: Mapping[str, Any]) -> None:
             raise ValueError(f"the name or id of a tool call has more than {MAX_CALL_NAME_CHARS} characters")
     if raw["type"] == "redacted_thinking" and not (isinstance(raw.get("data"), str) and raw["data"]):
         raise ValueError("redacted thinking without data")
-
-
-def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
-    raw = block.raw
-    text = "".join(block.pieces)
-    raw.pop(ThinkingBlock.UNSIGNED, None)  # a mark of our own, which no server sets
-    match raw["type"]:
-        case "text":
-            raw["text"] = text
-        case "thinking":
-            raw["thinking"] = raw.get("thinking", "") + text
-            raw["signature"] = (raw.get("signature") or "") + "".join(block.signature)
-            if marks_unsigned and raw["thinking"] and not raw["signature"]:
-                raw[ThinkingBlock.UNSIGNED] = "thinking"
-        case "tool_use" | "server_tool_use":
-            raw["input"] = parsed_input(text, raw.get("input"))
-    return block_from_json(replace_surrogates(raw))
 
 
 def _figures(usage: Any) -> Iterator[tuple[str, int]]:

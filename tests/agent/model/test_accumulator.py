@@ -327,6 +327,22 @@ def test_every_figure_of_the_usage_counts() -> None:
     )
 
 
+def test_text_and_thinking_that_share_a_block_are_parted() -> None:
+    begun, delta = block(0, {"type": "text", "text": ""}, *text_deltas("---"))[:2]
+    thought = {"type": "thinking_delta", "thinking": "hm"}
+    ollama = [start(), begun, delta, *block(0, {"type": "thinking", "thinking": ""}, thought), *end()]
+    litellm = [start(), *block(0, {"type": "text", "text": ""}, thought, *text_deltas("Hello")), *end()]
+    for events, kinds in ((ollama, ["text", "thinking"]), (litellm, ["text", "thinking", "text"])):
+        reply = fed(events)
+        assert reply.complete and [each.to_json()["type"] for each in reply.blocks] == kinds
+        assert "hm" not in reply.text and reply.text.strip("-") in ("", "Hello")
+
+
+def test_a_call_that_has_not_ended_is_not_ended_by_another() -> None:
+    with pytest.raises(ValueError, match="not ended"):
+        fed([start(), *block(0, TOOL)[:1], *block(0, TOOL)])
+
+
 def test_a_mark_of_our_own_in_a_block_of_a_server_is_dropped() -> None:
     """It would decide which blocks are sent back."""
     (text,) = fed(
