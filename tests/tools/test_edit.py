@@ -556,6 +556,13 @@ LOSING_OMISSIONS = [
     "// + 12 more methods",
     "# Include the rest of the original file here",
     "_(rest of the section unchanged)_",
+    "# (Keep _fetch_quarterly_data, _clean_number)",
+    "... (rest of the HTML code)",
+    "# visualization omitted for brevity",
+    "// --- REST OF THE LOGIC (Unchanged) ---",
+    "// rest of the code will remain same",
+    "// implement the rest of your code here",
+    "// [Previous code remains exactly the same until the end]",
     *(
         "  " + comment.replace("x", "rest of the file unchanged", 1)
         for comment in (
