@@ -54,20 +54,21 @@ def prune(folder: Path, max_bytes: int) -> int:
         return size
     needed = _needed(_HASH, folder.parent)
     for path, stat in found:
-        if path.parent.name + path.name not in needed and now - stat.st_mtime > FRESH_CONTENT_S:
+        digest = "".join(path.rsplit("/", 2)[1:])
+        if digest not in needed and now - stat.st_mtime > FRESH_CONTENT_S:
             with suppress(FileNotFoundError):  # another process in the project may be pruning too
-                path.unlink()
+                Path(path).unlink()
             size -= stat.st_size
     return size
 
 
-def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the files below a directory. Other processes may remove some in the meantime."""
     for above, _, names in os.walk(folder):
         for name in names:
-            path = Path(above, name)
+            path = f"{above}/{name}"  # a Path takes twice the time of lstat, for up to 100,000 files
             with suppress(FileNotFoundError):
-                yield path, path.lstat()
+                yield path, os.lstat(path)
 
 
 def needed_stamps(folder: Path) -> set[str]:
