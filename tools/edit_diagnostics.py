@@ -9,11 +9,10 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from functools import partial
 from time import thread_time
-from typing import NamedTuple
 
 from transcripts import INVISIBLE
 from transcripts.patterns import lazy_pattern
@@ -160,22 +159,21 @@ def _closest(flat: str, old: str) -> str:
     """Return a sentence with the lines that omitted code in old_string stands for, "" if none are similar."""
     lines = flat.split("\n")
     wanted = old.strip("\n").split("\n")
-    found = _best_alignment(lines, wanted)
-    if found is None:
-        return ""
-    return f" The file has:\n{_excerpt(lines, found.first, found.last + 1, wanted)}"
+    found = _closest_lines(lines, wanted)
+    return f" The file has:\n{_excerpt(lines, found.start, found.stop, wanted)}" if found else ""
 
 
 def _nearest(flat: str, old: str, new: str) -> str:
     lines = flat.split("\n")
     wanted = old.strip("\n").split("\n")
-    found = _best_alignment(lines, wanted)
-    if done := _line_of_done(flat, old, new, None if found is None else found.anchor + 1):
+    found = _closest_lines(lines, wanted)
+    middle = found[len(found) // 2] + 1 if found else None
+    if done := _line_of_done(flat, old, new, middle):
         return f"new_string is already in the file, on line {done}: the edit seems to have been made already."
     if found is None:
         return "Nothing similar was found. Read the file again and copy the text exactly."
-    shown = _excerpt(lines, found.first, found.last + 1, wanted)
-    others = _others(flat, lines[found.first : found.last + 1])
+    shown = _excerpt(lines, found.start, found.stop, wanted)
+    others = _others(flat, lines[found.start : found.stop])
     return f"The closest match is below; copy it exactly:\n{shown}{others}"
 
 
@@ -224,111 +222,97 @@ def _next_whole(text: str, piece: str, start: int = 0) -> int:
     return -1
 
 
-class _Alignment(NamedTuple):
-    """The range of lines of the file that correspond to the wanted ones; `anchor` is one of them."""
-
-    likeness: float
-    anchor: int
-    first: int
-    last: int
+_SEARCH_LIMIT_S = 0.2  # of CPU time to find a similar line
+_MIN_VOTING_CHARS = 4  # of a line that shows where the block is
+_MAX_PLACES = 50  # of one line in the file that count
+_Pairs = dict[int, int]  # index of a line of the file -> that of the wanted line that it corresponds to
 
 
-_SEARCH_LIMIT_S = 0.2  # of CPU time to find a similar block; after that the best one so far is used
-_MIN_SURE_LIKENESS = 1.0  # of an alignment, from which no similar line is searched for
-_MAX_ANCHORS = 8  # the longest wanted lines, around which alignments are tried
-_MAX_PLACES = 12  # of one such line in the file
-_MIN_ANCHOR_CHARS = 4
+def _closest_lines(lines: Sequence[str], wanted: Sequence[str]) -> range | None:
+    """Return the indexes of the file's lines that correspond to the wanted ones, None if none are similar.
 
-
-def _best_alignment(lines: Sequence[str], wanted: Sequence[str]) -> _Alignment | None:
-    """Return the most similar alignment, None if none is similar enough to be shown."""
-    best = max(_alignments(lines, wanted), default=None, key=lambda found: found.likeness)
-    return best if best is not None and best.likeness >= _MIN_LIKENESS else None
-
-
-def _alignments(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[_Alignment]:
-    """Yield alignments of the wanted lines around one that the file has, or one similar to the longest."""
-    until = thread_time() + _SEARCH_LIMIT_S
-    places = defaultdict[str, list[int]](list)
-    for index, line in enumerate(lines):
-        places[line.strip()].append(index)
-    longest = sorted(range(len(wanted)), key=lambda index: -len(wanted[index].strip()))
-    best = 0.0
-    done = set[int]()
-    for anchor in longest[:_MAX_ANCHORS]:
-        text = wanted[anchor].strip()
-        for index in places[text][:_MAX_PLACES] if len(text) >= _MIN_ANCHOR_CHARS else ():
-            if index - anchor not in done and thread_time() < until:
-                done.add(index - anchor)
-                found = _aligned(lines, wanted, (index, anchor), 1.0)
-                best = max(best, found.likeness)
-                yield found
-    if best < _MIN_SURE_LIKENESS and longest:
-        for likeness, index in _similar_lines(wanted[longest[0]], lines, until):
-            yield _aligned(lines, wanted, (index, longest[0]), likeness)
-
-
-def _similar_lines(wanted: str, lines: Sequence[str], until: float) -> Iterator[tuple[float, int]]:
-    """Yield (likeness, index) of the lines that are similar to a wanted one."""
-    target = wanted.strip()[:_MAX_LINE_CHARS]
-    if not target:
-        return
-    matcher = SequenceMatcher(None, "", target, False)
-    for index, line in enumerate(lines):
-        if thread_time() > until:
-            return
-        text = line.strip()
-        at = _likely_place(text, target) if len(text) > _MAX_LINE_CHARS else 0
-        matcher.set_seq1(text[at : at + (len(target) if at else _MAX_LINE_CHARS)])
-        if matcher.real_quick_ratio() < _MIN_LIKENESS or matcher.quick_ratio() < _MIN_LIKENESS:
-            continue
-        if (likeness := matcher.ratio()) >= _MIN_LIKENESS:
-            yield likeness, index
-
-
-def _aligned(
-    lines: Sequence[str], wanted: Sequence[str], anchor: tuple[int, int], likeness: float
-) -> _Alignment:
-    """Align the wanted lines with the file's around `anchor`, a pair of indexes with lines of that likeness.
-
-    Blank lines and indentation are ignored. Wanted lines before the first or after the last aligned one
-    correspond to as many lines of the file, at most _MAX_UNLIKE_LINES.
+    Blank lines and indentation are ignored. Wanted lines before the first or after the last one that the file
+    has correspond to as many lines of the file, at most _MAX_UNLIKE_LINES.
     """
-    index, own = anchor
-    dots = any(_DOTS.fullmatch(line) or is_omission(line) for line in wanted)
-    reach = len(wanted) + (_MAX_OMITTED_LINES if dots else _SLACK_LINES)
-    near = range(max(0, index - reach), min(len(lines), index + reach + 1))
-    theirs = [at for at in near if lines[at].strip()]
-    ours = [at for at, line in enumerate(wanted) if line.strip()]
-    matcher = SequenceMatcher(
-        None, [lines[at].strip() for at in theirs], [wanted[at].strip() for at in ours], False
-    )
+    theirs = [line.strip() for line in lines]
+    ours = [line.strip() for line in wanted]
+    has_dots = any(_DOTS.fullmatch(line) or is_omission(line) for line in wanted)
+    reach = _MAX_OMITTED_LINES if has_dots else _SLACK_LINES
+    pairs = _corresponding(theirs, ours, reach)
+    if not pairs:
+        return None
+    order = _without_strays(sorted(pairs.items()), theirs, _MAX_OMITTED_LINES if has_dots else 0)
+    (first, first_wanted), (last, last_wanted) = order[0], order[-1]
+    before = sum(map(bool, ours[:first_wanted]))
+    after = sum(map(bool, ours[last_wanted + 1 :]))
+    above = [at for at in range(first - 1, -1, -1) if theirs[at]][: min(before, _MAX_UNLIKE_LINES)]
+    below = [at for at in range(last + 1, len(theirs)) if theirs[at]][: min(after, _MAX_UNLIKE_LINES)]
+    return range(min([first, *above]), max([last, *below]) + 1)
+
+
+def _corresponding(theirs: Sequence[str], ours: Sequence[str], reach: int) -> _Pairs:
+    """Pair the wanted lines with those of the file at the place that is most like them, {} if none is.
+
+    Each line that is in both says where that is; a long one counts more, and one with many places in the file
+    less. So does the line of the file that is most similar to the longest one, if that is not there.
+    """
+    places = defaultdict[str, list[int]](list)
+    for index, line in enumerate(theirs):
+        places[line].append(index)
+    votes = defaultdict[int, float](float)
+    for own, line in enumerate(ours):
+        found = places[line] if len(line) >= _MIN_VOTING_CHARS else []
+        for index in found[:_MAX_PLACES]:
+            votes[index - own] += len(line) / len(found)
+    longest = max(range(len(ours)), key=lambda own: len(ours[own]))
+    similar = None if places[ours[longest]] else _most_similar(ours[longest], theirs)
+    if similar is not None:
+        votes[similar - longest] += len(ours[longest])
+    if not votes:
+        return {}
+    shifts = range(-_SLACK_LINES, _SLACK_LINES + 1)
+    offset = max(votes, key=lambda each: sum(votes.get(each + shift, 0.0) for shift in shifts))
+    pairs = _pairs_near(offset, theirs, ours, reach)
+    if similar is not None and similar - longest - offset in shifts:
+        pairs.setdefault(similar, longest)
+    return pairs
+
+
+def _most_similar(target: str, theirs: Sequence[str]) -> int | None:
+    """Return the index of the line that is most similar, None if none is similar enough."""
+    target = target[:_MAX_LINE_CHARS]
+    best: tuple[float, int | None] = (_MIN_LIKENESS, None)
+    matcher = SequenceMatcher(None, "", target, False)
+    until = thread_time() + _SEARCH_LIMIT_S
+    for index, line in enumerate(theirs):
+        if not target or thread_time() > until:
+            break
+        at = _likely_place(line, target) if len(line) > _MAX_LINE_CHARS else 0
+        matcher.set_seq1(line[at : at + (len(target) if at else _MAX_LINE_CHARS)])
+        if matcher.real_quick_ratio() >= best[0] and matcher.quick_ratio() >= best[0]:
+            likeness = matcher.ratio()
+            best = (likeness, index) if likeness > best[0] else best
+    return best[1]
+
+
+def _pairs_near(offset: int, theirs: Sequence[str], ours: Sequence[str], reach: int) -> _Pairs:
+    """Pair the wanted lines with those of the file if the block begins at `offset`, or `reach` lines off."""
+    near = range(max(0, offset - reach), min(len(theirs), offset + len(ours) + reach))
+    filled = [at for at in near if theirs[at]]
+    own = [at for at, line in enumerate(ours) if line]
+    matcher = SequenceMatcher(None, [theirs[at] for at in filled], [ours[at] for at in own], False)
     blocks = matcher.get_matching_blocks()
-    pairs = {theirs[a + at]: ours[b + at] for a, b, size in blocks for at in range(size)}
-    if own not in pairs.values():
-        pairs[index] = own
-    same = sum(len(wanted[at].strip()) for at in pairs.values())
-    share = same / (sum(len(wanted[at].strip()) for at in ours) or 1)
-    order = _without_strays(sorted(pairs.items()), lines, _MAX_OMITTED_LINES if dots else 0)
-    before = sum(1 for at in ours if at < order[0][1])
-    after = sum(1 for at in ours if at > order[-1][1])
-    first = order[0][0]
-    last = order[-1][0]
-    above = [at for at in range(first - 1, -1, -1) if lines[at].strip()][: min(before, _MAX_UNLIKE_LINES)]
-    below = [at for at in range(last + 1, len(lines)) if lines[at].strip()][: min(after, _MAX_UNLIKE_LINES)]
-    return _Alignment(
-        likeness * _MIN_LIKENESS + share, anchor=index, first=min([first, *above]), last=max([last, *below])
-    )
+    return {filled[a + at]: own[b + at] for a, b, size in blocks for at in range(size)}
 
 
 def _without_strays(
-    pairs: list[tuple[int, int]], lines: Sequence[str], allowed: int
+    pairs: list[tuple[int, int]], theirs: Sequence[str], allowed: int
 ) -> list[tuple[int, int]]:
     """Return the pairs without short lines at either end that are far from the rest, such as a brace."""
     for end, near in ((0, 1), (-1, -2)):
         while len(pairs) > 1:
             gap = abs(pairs[end][0] - pairs[near][0]) - abs(pairs[end][1] - pairs[near][1])
-            if gap <= max(allowed, _SLACK_LINES // 2) or len(lines[pairs[end][0]].strip()) > 2 * _SLACK_LINES:
+            if gap <= max(allowed, _SLACK_LINES // 2) or len(theirs[pairs[end][0]]) > 2 * _SLACK_LINES:
                 break
             del pairs[end]
     return pairs
