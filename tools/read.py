@@ -21,15 +21,18 @@ from tools.base import Tool, ToolAdvice, ToolCall, ToolContext, ToolError, ToolR
 from tools.file_errors import os_errors_explained
 from tools.files import (
     FILE_TIMEOUT_S,
+    LISTED_FOLDER,
     MAX_IMAGE_FILE_BYTES,
     BadImage,
     SeenFile,
+    closing,
     in_thread,
     load_image,
     media_type,
     one_line_path,
     opened_file,
     read_at_most,
+    safe_open,
 )
 from tools.line_window import (
     MAX_WINDOW_BYTES,
@@ -333,8 +336,11 @@ def _binary(path: str, head: bytes, size: int) -> ToolError:
 
 
 def folder_names(path: str, most: int) -> tuple[list[str], int]:
-    """Return the first names in a directory (directories with a slash) and their number. Raises OSError."""
-    with os.scandir(path) as entries:
+    """Return the first names in a directory (directories with a slash) and their number.
+
+    Raises OSError, also if a part of the path is a link by now.
+    """
+    with closing(safe_open(path, LISTED_FOLDER)) as here, os.scandir(here) as entries:
         names = sorted(
             one_line_path(mark_stray_bytes(entry.name)) + "/" * _leads_to_folder(entry)
             for entry in islice(entries, 10_000)

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tools.files import closing, safe_open
+from tools.files import LISTED_FOLDER, closing, safe_open
 from tools.search import FILE_CLOCK_NS, Checkout
 
-from .git_operation import LISTED_FOLDER, OPERATION_FILES, OPERATION_FOLDERS
+from .git_operation import OPERATION_FILES, OPERATION_FOLDERS
 from .git_state import KEPT_REFS
 
 _MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
-from tools.files import closing, is_inside, make_folders, replace_in, safe_open
+from tools.files import LISTED_FOLDER, closing, is_inside, make_folders, replace_in, safe_open
 from tools.search import Checkout, GitFailed
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
@@ -31,7 +31,6 @@ OPERATION_FILES = word_set(
 )
 OPERATION_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer", "NOTES_MERGE_WORKTREE")
 _BISECT_REFS = "refs/bisect"
-LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 _MAX_FILES = 2_000  # of a `git am` with so many patches
 _MAX_BYTES = 16 << 20
 _NAME = lazy_pattern(r"(?!\.)[\w.@+=-]+(?<!\.lock)(?:/(?!\.)[\w.@+=-]+(?<!\.lock)){0,8}")

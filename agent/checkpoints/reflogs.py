@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tools.files import closing, safe_open
+from tools.files import LISTED_FOLDER, closing, safe_open
 from tools.search import Checkout
 from transcripts.patterns import lazy_bytes_pattern
 
-from .git_operation import LISTED_FOLDER, opened_git
+from .git_operation import opened_git
 from .git_state import STASH
 
 STASH_LOG = f"logs/{STASH}"

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,28 @@ def test_a_file_that_becomes_a_link_to_a_secret_is_not_searched(
     shown = found(project, "needle", path="README", output_mode="content")
     assert "of the key" not in str(shown)
     assert (project.folder / "README").is_symlink()
+
+
+def test_a_directory_that_becomes_a_link_after_it_was_judged_is_not_listed(
+    project: BashSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    hide_ripgrep(project)  # and git, which lists from within the sandbox
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "key.txt").touch()
+    listed = project.folder / "listed"
+    for tool, given in (
+        (read.TOOL, {"file_path": "listed"}),
+        (glob.TOOL, {"path": "listed", "pattern": "*"}),
+    ):
+        listed.mkdir()
+        arguments = tool.parse(given)
+        assert not tool.access(arguments, project.context)[0].outside
+        listed.rmdir()
+        listed.symlink_to(outside)
+        with suppress(FileError, ToolError):
+            ran = tool.run(arguments, ToolCall(project.context))
+            assert "key.txt" not in text(project.runner.run(ran))  # type: ignore[arg-type]
+        listed.unlink()
 
 
 @pytest.mark.skipif(len(ENGINES) == 1, reason="there is no ripgrep here")

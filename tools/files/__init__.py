@@ -20,8 +20,8 @@ __getattr__ = lazy_door(
         "errors": "ExplainedError FileError",
         "images": "MAX_IMAGE_FILE_BYTES BadImage load_image media_type",
         "opening": (
-            "FILE_TIMEOUT_S FOLDER_FLAGS MAX_WHOLE_BYTES FileChanged FileContent closing in_thread "
-            "load_file make_folders opened_file read_at_most replace_in safe_open write_new"
+            "FILE_TIMEOUT_S FOLDER_FLAGS LISTED_FOLDER MAX_WHOLE_BYTES FileChanged FileContent closing "
+            "in_thread load_file make_folders opened_file read_at_most replace_in safe_open write_new"
         ),
         "paths": (
             "canonical_path expanded_path is_inside links_on_way names_in one_line_path path_outside"

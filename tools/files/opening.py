@@ -24,6 +24,7 @@ FILE_TIMEOUT_S = 10.0  # after which a file system counts as unresponsive
 MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is completely read, hashed and edited
 # Flags for traversing a directory, which need not be readable with O_PATH.
 FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 T = TypeVar("T")
 
 _FILE_KINDS = {

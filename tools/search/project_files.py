@@ -18,6 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tools.files import LISTED_FOLDER, closing, safe_open
 from tools.text import is_plain, word_set
 
 from .checkout import Checkout, small_text
@@ -138,9 +139,9 @@ def _walk(
 
 
 def _entries(path: str, limit: int) -> list[tuple[str, str]]:
-    """Return (name, "folder", "file", "link" or "other") of the entries of a directory."""
+    """Return (name, "folder", "file", "link" or "other") of the entries of a directory; [] behind a link."""
     found: list[tuple[str, str]] = []
-    with suppress(OSError), os.scandir(path) as entries:
+    with suppress(OSError), closing(safe_open(path, LISTED_FOLDER)) as here, os.scandir(here) as entries:
         for entry in entries:
             found.append((entry.name, _kind(entry)))
             if len(found) >= limit:

@@ -17,10 +17,10 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from tools.files import FOLDER_FLAGS, closing, make_folders, safe_open
+from tools.files import FOLDER_FLAGS, LISTED_FOLDER, closing, make_folders, safe_open
 from transcripts.patterns import lazy_pattern
 
-from .guarded_state import LISTED_FOLDER, rename_aside
+from .guarded_state import rename_aside
 
 ALTERNATES = "objects/info/alternates"
 PACKED = "packed-refs"

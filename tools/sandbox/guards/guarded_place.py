@@ -13,13 +13,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open
+from tools.files import FOLDER_FLAGS, LISTED_FOLDER, closing, one_line_path, safe_open
 from tools.guarded import named_by_git
 from transcripts.wording import cause_of
 
 from .git_backup import BY_WHOM
 from .guarded_state import (
-    LISTED_FOLDER,
     EntryState,
     GuardedChange,
     GuardedState,

@@ -20,12 +20,11 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from tools.files import FOLDER_FLAGS, closing, safe_open
+from tools.files import FOLDER_FLAGS, LISTED_FOLDER, closing, safe_open
 from tools.guarded import guarded_elsewhere, guarded_in_project
 
 _MAX_KEPT_BYTES = 1 << 20  # of a file whose content is kept; changes of larger ones are reported, not undone
 CLOCK_STEP_NS = 50_000_000  # of file systems' clocks: two changes within it may have the same time
-LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Kind = Literal["file", "folder", "link", "other"]
 Stamp = tuple[int, int, int, int, int, int]  # device, inode, size, mode, times of content and of change

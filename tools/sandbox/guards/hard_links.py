@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tools.files import closing, safe_open
+from tools.files import LISTED_FOLDER, closing, safe_open
 from transcripts import RECORD_FOLDERS, RECORDS_FOLDER
 
-from .guarded_state import LISTED_FOLDER
 from .planted_files import MAX_DEPTH
 
 _MAX_SEEN_FILES = 20_000  # files and directories, nearest to the top first: 0.1 s

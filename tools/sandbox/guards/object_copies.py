@@ -23,11 +23,10 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from tools.files import FOLDER_FLAGS, closing, replace_in, safe_open
+from tools.files import FOLDER_FLAGS, LISTED_FOLDER, closing, replace_in, safe_open
 from transcripts.patterns import lazy_pattern
 
 from .git_files import object_names
-from .guarded_state import LISTED_FOLDER
 
 LOOSE_FOLDER = lazy_pattern(r"[0-9a-f]{2}")
 MAX_READ_BYTES = 64 << 20  # of an object that is compared

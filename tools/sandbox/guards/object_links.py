@@ -25,10 +25,10 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from tools.files import FOLDER_FLAGS, closing, safe_open
+from tools.files import FOLDER_FLAGS, LISTED_FOLDER, closing, safe_open
 
 from .git_files import link_objects, names_in, object_names, put_aside_if_replaced
-from .guarded_state import CLOCK_STEP_NS, LISTED_FOLDER
+from .guarded_state import CLOCK_STEP_NS
 from .object_copies import LOOSE_FOLDER, MAX_READ_BYTES, ObjectCopies, is_object
 
 

@@ -20,14 +20,14 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open, write_new
+from tools.files import FOLDER_FLAGS, LISTED_FOLDER, closing, one_line_path, safe_open, write_new
 from tools.guarded import GIT_STEERING
 from tools.text import word_set
 from transcripts import RECORD_FOLDERS
 from transcripts.patterns import lazy_bytes_pattern
 
 from .git_files import names_in
-from .guarded_state import LISTED_FOLDER, rename_aside
+from .guarded_state import rename_aside
 
 # Of directories: opening one takes a step for each above it, and a command can nest thousands.
 MAX_DEPTH = 100
