@@ -11,19 +11,17 @@ from .running import usage_notice
 from .setting_menus import effort_menu, model_menu
 from .table import usage_of
 
-SAVE = "--save"  # of /model: for new sessions too
+SAVE = "--save"  # for new sessions too
 
 
 async def set_model(controller: Controller, argument: str) -> Event | None:
     """Run /model."""
     selection = controller.services.selection
-    words = argument.split()
     if controller.setup.options.offline:
         return Notice("cannot change the model with --offline; restart without it", "warning")
     facts = selection.facts
     catalog = selection.model.catalog
-    keeps = SAVE in words
-    argument = " ".join(word for word in words if word != SAVE)
+    argument, keeps = _without_save(argument)
     listed = () if argument else await selection.available()
     if not argument and controller.chooser is not None:
         row = await controller.chooser.choose(model_menu(catalog, facts, listed))
@@ -46,7 +44,13 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
         return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other model")
     if argument:
         await _change_model(controller, argument)
-    return _keep_model(controller, argument or facts.id) if keeps else None
+    return _keep(controller, "model", argument or facts.id) if keeps else None
+
+
+def _without_save(argument: str) -> tuple[str, bool]:
+    """Return the words of an argument without --save, and whether it was among them."""
+    words = argument.split()
+    return " ".join(word for word in words if word != SAVE), SAVE in words
 
 
 async def _change_model(controller: Controller, name: str) -> None:
@@ -62,20 +66,23 @@ async def _change_model(controller: Controller, name: str) -> None:
         controller.emit(Notice(doubt, "warning"))
 
 
-def _keep_model(controller: Controller, name: str) -> Notice:
-    """Write the model for new sessions to the settings file. Raises ConfigError and OSError."""
+def _keep(controller: Controller, name: str, value: str) -> Notice:
+    """Write a setting for new sessions to the settings file. Raises ConfigError and OSError."""
     setup = controller.setup
     path = setup.config.settings_path
-    write_setting(path, "model", name)
-    before = setup.config.origins.get("model", "OPENAI_MODEL")
-    overridden = f", unless {before} in the environment overrides it" if setup.names_model else ""
-    return Notice(f'wrote model = "{name}" to {path}; new sessions use it{overridden}')
+    write_setting(path, name, value)
+    variable = setup.config.origins.get(name, "")
+    if name == "model" and setup.config.names_openai and variable not in setup.environ:
+        variable = "OPENAI_MODEL"
+    unless = f", unless {variable} in the environment overrides it" if variable in setup.environ else ""
+    return Notice(f'wrote {name} = "{value}" to {path}; new sessions use it{unless}')
 
 
 async def set_effort(controller: Controller, argument: str) -> Event | None:
     """Run /effort."""
     session, context = controller.in_use
     facts = controller.services.selection.facts
+    argument, keeps = _without_save(argument)
     if argument and argument not in EFFORT_CHOICES:
         return usage_notice("effort", f"unknown effort {argument!r}")
     able, needs = (facts.thinking, "thinking") if argument == NO_EFFORT else (facts.effort, "effort")
@@ -88,8 +95,13 @@ async def set_effort(controller: Controller, argument: str) -> Event | None:
         if row is None:
             return None
         argument = row.value
+    argument = argument or (now or "") * keeps
     if not argument:
         return Notice(f"the effort is {now or 'the default of the model'} ({usage_of('effort')})")
     controller.factory.change_effort(context, argument)
     cached = "; the next request rewrites the cache" if session.folded.entries else ""
-    return Notice(f"the effort is now {argument}{cached}")
+    changed = Notice(f"the effort is now {argument}{cached}")
+    if not keeps:
+        return changed
+    controller.emit(changed)
+    return _keep(controller, "effort", argument)

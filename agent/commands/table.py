@@ -156,9 +156,10 @@ COMMANDS: tuple[Command, ...] = (
             usage="[MODEL] [--save]", during_turn="always", at_screen=True, options=("--save",)),
     Command("effort", "model.set_effort",
             "Show or change how much the model thinks. Takes off, low, medium, high, xhigh or max. Without "
-            "one, choose from a list. The change takes effect with the next request.",
-            usage="[off | low | medium | high | xhigh | max]",
-            aliases=("thinking",), during_turn="always", at_screen=True),
+            "one, choose from a list. The change takes effect with the next request. With --save, new "
+            "sessions use the effort as well.",
+            usage="[off | low | medium | high | xhigh | max] [--save]",
+            aliases=("thinking",), during_turn="always", at_screen=True, options=("--save",)),
     Command("memory", "project.show_memory",
             "Show the memory files in use, with their imports and tokens. These are the files that were read "
             "when the session started, and those of subdirectories that were read later.",

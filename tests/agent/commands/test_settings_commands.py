@@ -255,7 +255,7 @@ def test_a_model_is_kept_that_a_variable_hides_and_this_is_reported(tmp_path: Pa
         written = (run.controller.setup.config.user_dir / "settings.toml").read_text()
         assert written == 'model = "opus"\n'
 
-    run_controller(tmp_path, work, configured=origins)
+    run_controller(tmp_path, work, configured=origins, environ={"ANTHROPIC_MODEL": "sonnet"})
 
 
 def test_a_model_that_is_not_in_the_list_of_the_server_is_refused(tmp_path: Path) -> None:
@@ -325,6 +325,33 @@ def test_the_demo_offers_no_other_model_and_has_no_list_prices(tmp_path: Path) -
         assert run.controller.status().model == "makeroom-offline"
 
     run_controller(tmp_path, work, offline=True)
+
+
+def test_an_effort_is_kept_for_new_sessions(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "settings.toml"
+
+    async def work(run: ControllerRun) -> None:
+        told = await run.do("/effort --save low")
+        assert "the effort is now low" in told
+        assert told.endswith(f'wrote effort = "low" to {path}; new sessions use it')
+        await run.do("/effort high")
+        assert path.read_text() == 'effort = "low"\n'
+        assert 'wrote effort = "high"' in await run.do("/effort --save")
+
+    run_controller(tmp_path, work, configured={"user_dir": path.parent})
+
+
+def test_a_setting_that_a_file_or_a_flag_sets_is_not_said_to_be_overridden_by_the_environment(
+    tmp_path: Path,
+) -> None:
+    async def work(run: ControllerRun) -> None:
+        for line in ("/model haiku --save", "/effort low --save"):
+            told = await run.do(line)
+            assert f"wrote {line[1:6]}" in told and "environment" not in told
+
+    origins = {"model": "/home/u/settings.toml", "effort": "/home/u/settings.toml"}
+    configured = {"user_dir": tmp_path / "config", "origins": origins}
+    run_controller(tmp_path, work, configured=configured, model="claude-opus-5-5", effort="high")
 
 
 def test_effort_goes_out_with_the_next_request_and_thinking_stays_valid(tmp_path: Path) -> None:
