@@ -24,7 +24,7 @@ from tools.processes import (
     command_runner,
     run_foreground,
 )
-from tools.sandbox import BlockedAccess, SupervisorLost, UnblockDecision
+from tools.sandbox import MAX_SCANNED_CHARS, BlockedAccess, SupervisorLost, UnblockDecision
 from transcripts import TextBlock
 from transcripts.wording import cause_of
 
@@ -94,12 +94,15 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
             raise ToolInterrupted(output_so_far(spool, context)) from error
     spool.flush()
     guarded = await runner.guard.settle()
+    output = spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace")
     refusal = None
     if profile is not None and end.why in ("", "timeout"):
-        refusal = runner.blocked_access(request, profile, spool, began, failed=bool(end.code))
+        refusal = runner.blocked_access(
+            request, profile=profile, output=output, since=began, failed=bool(end.code)
+        )
     unreached = [f"[no connection: {why}; the host is allowed]" for why in runner.unreached_hosts(began)]
     if profile is not None and end.why in ("", "timeout") and refusal is None:
-        why = runner.unnamed_refusal(request, profile, spool, failed=bool(end.code))
+        why = runner.unnamed_refusal(request, profile, output, failed=bool(end.code))
         unreached += [f"[{why}]"] if why else []
     result = command_result(
         end, request.line, spool=spool, context=context, limits=limits, sandboxed=profile is not None

@@ -19,6 +19,7 @@ from tests.tables import each_row
 from tools.base import ToolCall
 from tools.bash import BashArguments, run_bash
 from tools.processes.jobs import exit_status
+from tools.processes.own_command import run_own_command
 from tools.processes.runner import DRAIN_LIMIT_S, command_runner
 from tools.sandbox.supervisor.landlock import LEAST_ABI, confine, landlock_abi, readable_places
 from tools.sandbox.supervisor.shared_calls import shared_calls_program
@@ -334,6 +335,14 @@ def test_without_namespaces_the_sandbox_is_the_weaker_one(sandboxed: SandboxedSe
     assert sandboxed.run("echo $npm_config_fetch_retries $PIP_RETRIES").startswith("0 1\n")
     assert sandboxed.shell.say(f"echo x > {folder.parent}/out && cat {folder.parent}/out") == "x"
     (folder.parent / "out").unlink()
+
+
+def test_a_hook_that_fails_silently_without_a_network_is_known_to_be_blocked(
+    sandboxed: SandboxedSession,
+) -> None:
+    runner = command_runner(sandboxed.shell.context)
+    asked = run_own_command(runner, "false https://a.example/", "", variables={}, sandboxed=True)
+    assert str(sandboxed.shell.runner.run(asked).refusal) == "blocked: reach a.example (false)"
 
 
 def test_files_that_were_replaced_beside_secrets_can_be_read(tmp_path: Path) -> None:

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-import tools.sandbox
 from transcripts.storage import opened_fd
 
 from .env_filter import filter_environment
-from .jobs import exit_status
+from .jobs import CommandRequest, exit_status
 from .runner import DRAIN_LIMIT_S, CommandRunner
 from .session_shell import bash_path
 
 if TYPE_CHECKING:
-    from tools.sandbox import BlockedAccess, SandboxProfile
+    from tools.sandbox import BlockedAccess
 
 MAX_KEPT_BYTES = 1 << 20  # of its output; the rest is read and dropped
 
@@ -80,7 +79,10 @@ async def run_own_command(
         errors.unlink(missing_ok=True)
     code = exit_status(running.exited.result()).code
     out = kept.decode("utf-8", "replace")
-    refusal = _refusal(runner, line, err, profile, since) if sandboxed and code else None
+    refusal = None
+    if sandboxed and code and profile is not None:
+        request = CommandRequest(line, sandboxed=True, cwd=folder)
+        refusal = runner.blocked_access(request, profile=profile, output=err, since=since)
     return OwnCommandEnd(
         1 if code is None else code, out=out, err=err, cut=total > len(kept), refusal=refusal
     )
@@ -92,21 +94,3 @@ def _text_of(path: Path) -> str:
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return os.read(fd, MAX_KEPT_BYTES).decode("utf-8", "replace")
     return ""
-
-
-def _refusal(
-    runner: CommandRunner, line: str, err: str, profile: SandboxProfile | None, since: float
-) -> BlockedAccess | None:
-    if profile is None:
-        return None
-    return tools.sandbox.find_blocked_access(
-        tools.sandbox.SandboxedRun(
-            line,
-            cwd=runner.context.folder,
-            output=err,
-            profile=profile,
-            private=runner.scratch,
-            hosts=runner.refused_hosts(since),
-            unreached=runner.unreached_hosts(since),
-        )
-    )

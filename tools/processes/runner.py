@@ -260,49 +260,45 @@ class CommandRunner:
         """Return whether a command line was started; git and searches are not."""
         return self._count > 0
 
-    @property
-    def scratch(self) -> Path | None:
-        """Return the directory that sandboxed commands may also write; None without a supervisor."""
-        return self._supervisor.scratch if self._supervisor is not None else None
-
     def blocked_access(
         self,
         request: CommandRequest,
         profile: SandboxProfile,
-        spool: Spool,
+        output: str,
         since: float,
         *,
         failed: bool = True,
     ) -> BlockedAccess | None:
-        """Find the blocked access of a command that ran since a time, by its output."""
+        """Find the blocked access of a command that ran since a time, by the end of its output."""
         hosts = self.refused_hosts(since)
         if (questions := request.questions) is not None:
             mine = {host for host, command in self._refused if command is questions.command}
             others = {host for host, _ in self._refused} - mine
             hosts = [host for host in hosts if host not in others]
-        run = self._finished_run(request, profile, spool)
+        run = self._finished_run(request, profile, output)
         unreached = self.unreached_hosts(since)
         return tools.sandbox.find_blocked_access(
             replace(run, hosts=hosts, unreached=unreached, failed=failed)
         )
 
     def unnamed_refusal(
-        self, request: CommandRequest, profile: SandboxProfile, spool: Spool, *, failed: bool
+        self, request: CommandRequest, profile: SandboxProfile, output: str, *, failed: bool
     ) -> str:
         """Return the reason why a command may have been refused something that it does not name."""
-        run = self._finished_run(request, profile, spool)
+        run = self._finished_run(request, profile, output)
         return tools.sandbox.unnamed_refusal(replace(run, failed=failed))
 
     def _finished_run(
-        self, request: CommandRequest, profile: SandboxProfile, spool: Spool
+        self, request: CommandRequest, profile: SandboxProfile, output: str
     ) -> tools.sandbox.SandboxedRun:
+        supervisor = self._supervisor
         return tools.sandbox.SandboxedRun(
             line=request.line,
             cwd=request.cwd or self.context.cwd,
-            output=spool.tail(tools.sandbox.MAX_SCANNED_CHARS).decode("utf-8", "replace"),
+            output=output,
             profile=profile,
-            private=self.scratch,
-            loopback=self._supervisor is None or self._supervisor.sandbox == "namespaces",
+            private=supervisor.scratch if supervisor is not None else None,
+            loopback=supervisor is None or supervisor.sandbox == "namespaces",
             published=self.published.ports if self.published is not None else (),
         )
 
@@ -311,7 +307,8 @@ class CommandRunner:
         if job.sandbox is None or job.ended is None or not job.status or job.stopped:
             return None
         request = CommandRequest(job.line, sandboxed=True, questions=job.questions)
-        return self.blocked_access(request, profile=job.sandbox, spool=job.spool, since=job.began)
+        output = job.spool.tail(tools.sandbox.MAX_SCANNED_CHARS).decode("utf-8", "replace")
+        return self.blocked_access(request, profile=job.sandbox, output=output, since=job.began)
 
     async def _watch(self, job: BackgroundJob) -> None:
         """Wait until a background command ends, and announce it.

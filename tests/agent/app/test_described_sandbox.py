@@ -51,7 +51,7 @@ def prompted(folder: Path, *uses: dict[str, str], **options: Any) -> Described:
         finished = run.emitted(ToolCallFinished)
         found["results"] = ["".join(block.text for block in event.result.content) for event in finished]
         runner = command_runner(run.controller.in_use[1].tool_context)
-        found["has_started"] = runner.scratch is not None
+        found["has_started"] = runner._supervisor is not None
         found["hidden"] = frozenset(path.name for path in runner.profile.hidden) if runner.profile else ()
 
     respond = ScriptedModel([*steps, "done"])
