@@ -3,7 +3,8 @@
 Run with `pytest -m bench -n 0 -s`. It prints seconds from one request to the next and seconds of CPU, for a
 command that writes and, to compare, for the first of the same commands in an empty project. The tree is
 listed when the session begins, and even a fast model takes a second for its first reply. BENCH_FILES is the
-number of files, 86,000 unless it is set; BENCH_TREE may name an existing repository instead.
+number of files, 86,000 unless it is set; BENCH_TREE may name an existing repository instead. Searches are
+compared with ripgrep alone. They run in the program too, which has imported what they need.
 """
 
 import os
@@ -19,13 +20,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.strict_api.reply import Body, Reply, calls, says
+from tests.strict_api.reply import Block, Body, Reply, calls, says
 from tests.strict_api.server import Server
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).resolve().parents[2]
 FILES = int(os.environ.get("BENCH_FILES", "86000"))
-LINES = ("touch new_a", "echo 1 >new_b", "rm new_a", "rm new_b")
+WRITES = tuple(
+    calls("bash", command=line) for line in ("touch new_a", "echo 1 >new_b", "rm new_a", "rm new_b")
+)
+PATTERNS = ("in_no_file_a", "word 77;", "in_no_file_b", "word 78;")
 ENDINGS = (".c", ".h", ".py", ".ts", ".go", ".rst", ".yaml")
 
 
@@ -62,8 +66,8 @@ def cpu_of(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def measured(root: Path, thinking_s: float, lines: Sequence[str] = LINES) -> list[tuple[float, float]]:
-    """Run the lines as bash calls of a session; (seconds, CPU seconds) from each reply to the next request.
+def measured(root: Path, thinking_s: float, made: Sequence[Block] = WRITES) -> list[tuple[float, float]]:
+    """Run the calls in a session; (seconds, CPU seconds) from each reply to the next request.
 
     The model takes `thinking_s` for its first reply.
     """
@@ -74,9 +78,7 @@ def measured(root: Path, thinking_s: float, lines: Sequence[str] = LINES) -> lis
         if not times:
             time.sleep(thinking_s)
         times.append((time.monotonic(), cpu_of(pids[0])))
-        return Reply(
-            [calls("bash", command=lines[len(times) - 1])] if len(times) <= len(lines) else [says("done")]
-        )
+        return Reply([made[len(times) - 1]] if len(times) <= len(made) else [says("done")])
 
     with Server(brain) as server, tempfile.TemporaryDirectory() as home:
         environ = {
@@ -86,7 +88,7 @@ def measured(root: Path, thinking_s: float, lines: Sequence[str] = LINES) -> lis
             "ANTHROPIC_BASE_URL": server.base_url,
             "ANTHROPIC_API_KEY": "bench",
         }
-        words = ["-m", "agent", "-p", "go", "--allowedTools", "bash", "-m", "makeroom-offline"]
+        words = ["-m", "agent", "-p", "go", "--allowedTools", "bash", "grep", "-m", "makeroom-offline"]
         process = subprocess.Popen(
             [sys.executable, *words],
             cwd=root,
@@ -98,7 +100,7 @@ def measured(root: Path, thinking_s: float, lines: Sequence[str] = LINES) -> lis
         )
         pids.append(process.pid)
         _, errors = process.communicate()
-    assert process.returncode == 0 and len(times) == len(lines) + 1, errors
+    assert process.returncode == 0 and len(times) == len(made) + 1, errors
     assert "/rewind may not" not in errors and "/rewind cannot" not in errors, errors
     shutil.rmtree(root / ".transcripts")
     return [(later[0] - sooner[0], later[1] - sooner[1]) for sooner, later in pairwise(times)]
@@ -147,3 +149,25 @@ def test_commands_beside_untracked_files(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     print()
     show(f"{FILES // 4:,} untracked files", tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
+def test_searches_in_a_large_tree(tmp_path: Path) -> None:
+    """The first search of a session also looks for texts with a NUL, which takes as long as a search."""
+    small, repository = tmp_path / "small", Path(os.environ.get("BENCH_TREE", tmp_path / "repository"))
+    small.mkdir()
+    if not repository.exists():
+        make_tree(repository, FILES)
+        git(repository, "init", "-q")
+    searches = [calls("grep", pattern=pattern) for pattern in PATTERNS]
+    bare = measured(small, 1.0, searches)
+    found = measured(repository, 1.0, searches)
+    ratios = []
+    for pattern, (ours, _), (least, _) in zip(PATTERNS, found, bare, strict=True):
+        began = time.monotonic()
+        words = ["rg", "--hidden", "--glob=!.git", "-l", "-e", pattern, "./"]
+        subprocess.run(words, cwd=repository, check=False, stdout=subprocess.DEVNULL)
+        alone = time.monotonic() - began
+        ratios.append((ours - least) / alone)
+        print(f"  {pattern:14} {ours:.2f} s, ripgrep {alone:.2f} s: {ratios[-1]:.2f} times as long")
+    assert min(ratios[1:]) < 2, "each search looks for NULs"
