@@ -233,7 +233,7 @@ class GitIndex:
             self._copy = copy
             read, count = await asyncio.to_thread(_read_output, Path(output), str(self._folder))
         found = TrackedFiles(*read, settled_ns=settled_ns, mode=mode, executable_mode=executable_mode)
-        return found, count - len(found.idents.keys() - found.unusual)
+        return found, count - len(found.idents) + len(found.unusual & found.idents.keys())
 
     async def _run(self, script: Sequence[str], index: Path | None) -> str:
         try:
