@@ -7,8 +7,8 @@ remembers (steering_files.py). A file that was changed and changed back counts t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -56,7 +56,6 @@ def _state(context: TurnContext, question: PermissionQuestion) -> _State:
     known = tuple(filter(None, map(rules.known_programs, runs)))
     changed_ns = {}
     for name in sorted({name for each in known for name in each.files}):
-        path = context.tool_context.folder / name
-        if os.path.lexists(path):
-            changed_ns[name] = path.lstat().st_ctime_ns
+        with suppress(OSError):  # there is none, or a command is just replacing it
+            changed_ns[name] = (context.tool_context.folder / name).lstat().st_ctime_ns
     return _State(known, changed_ns)
