@@ -355,6 +355,19 @@ def test_a_socket_that_is_missing_outside_as_well_is_said_to_be(run: SandboxedRu
     assert unnamed_refusal(failed) == ""
 
 
+def test_a_file_of_the_system_is_said_to_be_another_users(
+    run: SandboxedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program says that the file system is read-only, which the model would believe."""
+    place = run.cwd.parent / "home/tool"
+    refused = replace(run, line="touch tool", output=f"touch: cannot touch '{place}': Read-only file system")
+    assert unnamed_refusal(replace(refused, output=f"touch: cannot touch '{place}': Permission denied")) == ""
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert find_blocked_access(refused) is None
+    note = f"{place} is read-only in the sandbox, and this user may not write it outside either"
+    assert unnamed_refusal(refused) == unnamed_refusal(replace(refused, loopback=False)) == note
+
+
 @pytest.mark.parametrize(
     ("line", "output", "noted"),
     [

@@ -45,6 +45,7 @@ _REFUSED = lazy_pattern(
     r"|\((?:os error|errno) (?:30|13|1|18|16)\)",
     re.IGNORECASE,
 )
+_READ_ONLY = lazy_pattern(r"read-only file system|\bEROFS\b|\((?:os error|errno) 30\)", re.IGNORECASE)
 _REMOVES = lazy_pattern(r"\b(?:remove|unlink|rename|delete)\b|^mv: ", re.IGNORECASE)
 _MOVED = lazy_pattern(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNORECASE)
 _REDIRECTION = lazy_pattern(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # a shell about its own `>`
@@ -175,6 +176,9 @@ def unnamed_refusal(run: SandboxedRun) -> str:
     messages = run.output[-MAX_SCANNED_CHARS:].splitlines() if run.failed else []
     if missing := missing_socket(messages, run.profile.hidden, run.cwd):
         return f"{missing} is hidden in the sandbox, but nothing is there outside either"
+    for path, line in _paths_in_refusals(run, messages):
+        if _READ_ONLY.search(line) and forbidden_action(run.profile, path, run.private) == "write":
+            return f"{path} is read-only in the sandbox, and this user may not write it outside either"
     if not run.loopback:
         return _NO_NETWORK if _lacked_network(run) else ""
     found = possible_ports(messages)
@@ -240,6 +244,19 @@ def _refused_service(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess |
 
 
 def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | None:
+    for path, line in _paths_in_refusals(run, lines):
+        if (action := _refused_action(run, path, line)) is None:
+            continue
+        program = _program(line, run.line)
+        searching = (program or _first_program(run.line)) in _SEARCHING
+        if not searching or (action == "read" and path.name in run.line):
+            folder = str(run.profile.folder)
+            return BlockedAccess(action, target=str(path), program=program, folder=folder)
+    return None
+
+
+def _paths_in_refusals(run: SandboxedRun, lines: Sequence[str]) -> Iterator[tuple[Path, str]]:
+    """Yield the real paths in messages about a refused access, each with its message."""
     found = [at for at, line in enumerate(lines) if _REFUSED.search(line) or _UNPACKED.search(line)]
     # Git deleted the branch all the same.
     found = [at for at in found if "warning: Update of config-file failed" not in lines[at + 1 : at + 2]]
@@ -248,14 +265,8 @@ def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
         named = [*_objects_of_git(lines, at, folders[0]), *_named_paths(lines, at)]
         itself = _REMOVES.search(lines[at]) is not None
         for path in (_real_path(name, folder, itself) for name in named for folder in folders):
-            if path is None or (action := _refused_action(run, path, lines[at])) is None:
-                continue
-            program = _program(lines[at], run.line)
-            searching = (program or _first_program(run.line)) in _SEARCHING
-            if not searching or (action == "read" and path.name in run.line):
-                folder = str(run.profile.folder)
-                return BlockedAccess(action, target=str(path), program=program, folder=folder)
-    return None
+            if path is not None:
+                yield path, lines[at]
 
 
 def _working_folders(run: SandboxedRun) -> list[Path]:
