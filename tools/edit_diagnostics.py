@@ -242,7 +242,8 @@ def _closest_lines(lines: Sequence[str], wanted: Sequence[str]) -> range | None:
     if not pairs:
         return None
     order = _without_strays(sorted(pairs.items()), theirs, _MAX_OMITTED_LINES if has_dots else 0)
-    (first, first_wanted), (last, last_wanted) = order[0], order[-1]
+    first, first_wanted = order[0]
+    last, last_wanted = order[-1]
     before = sum(map(bool, ours[:first_wanted]))
     after = sum(map(bool, ours[last_wanted + 1 :]))
     above = [at for at in range(first - 1, -1, -1) if theirs[at]][: min(before, _MAX_UNLIKE_LINES)]

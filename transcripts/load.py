@@ -301,7 +301,8 @@ def _leave_out_known_tails(loaded: LoadedTranscript, places: list[tuple[int, int
         fact.about for fact in loaded.facts if isinstance(fact, Metadata) and fact.topic == Metadata.TAIL
     ]
     for note in notes:
-        start, end = note.get("start"), note.get("end")
+        start = note.get("start")
+        end = note.get("end")
         if not (isinstance(start, int) and isinstance(end, int)):
             continue
         span = range(start, end)

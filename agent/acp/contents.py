@@ -97,7 +97,9 @@ def hunks(diff: str) -> Iterator[Hunk]:
         if text.startswith("@@ "):
             if old or new:
                 yield Hunk(line, "".join(old), "".join(new))
-            old, new, sides = [], [], ()
+            old = []
+            new = []
+            sides = ()
             line = int(text.split("+", 1)[1].split(" ", 1)[0].split(",")[0])
         elif text.startswith("\\"):  # the preceding line has no newline
             for side in sides:

@@ -203,9 +203,10 @@ class ProjectScanner(Struct):
             log.info("git cannot detect changes here: %s", error)
             self._without_git = True
             return False
-        plain, executable = found.mode, found.executable_mode
         tracked = {
-            name: PathState("file", executable if name in found.executable else plain, IN_GIT + ident)
+            name: PathState(
+                "file", found.executable_mode if name in found.executable else found.mode, IN_GIT + ident
+            )
             for name, ident in found.idents.items()
         }
         if skipped:

@@ -150,9 +150,9 @@ class Originals(Struct, frozen=True):
         if isinstance(fact, Compacted):
             return self._left_out(fact.seq)
         if isinstance(fact, Result) and fact.stored is not None:
-            size, path = fact.stored.size, fact.stored.path
-            lost = f"[the full output ({size:,} bytes) is lost: {path} was removed or changed]"
-            return OutputsFolder(self.outputs).read(fact.stored) or f"{fact_text(fact)}\n\n{lost}"
+            stored = fact.stored
+            lost = f"[the full output ({stored.size:,} bytes) is lost: {stored.path} was removed or changed]"
+            return OutputsFolder(self.outputs).read(stored) or f"{fact_text(fact)}\n\n{lost}"
         if isinstance(fact, Result):
             return "".join(map(block_text, fact.content)) or NOTHING_SAID  # byte for byte
         if isinstance(fact, User | Reply):
