@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from random import Random
 
@@ -31,6 +32,7 @@ from tools.processes import (
     run_foreground,
     run_own_command,
 )
+from tools.processes.foreground import CommandEnd
 from tools.processes.host_questions import program_name
 from tools.sandbox import BlockedAccess, UnblockDecision
 from transcripts import Display
@@ -546,6 +548,34 @@ def test_the_time_of_an_answer_does_not_count_for_the_time_limit(shell: BashSess
         return spool.tail(100).decode()
 
     assert shell.runner.run(main()) == "end\n"
+
+
+def test_a_command_that_ends_while_makeroom_is_stopped_has_not_timed_out(shell: BashSession) -> None:
+    """As by Ctrl-Z, its time is up when the wait for events is interrupted, and they are read too late."""
+
+    def stop(number: int, frame: object) -> None:
+        subprocess.run(["sleep", "1.2"], check=True)
+
+    async def main() -> CommandEnd:
+        runner = command_runner(shell.context)
+        await runner.supervisor()
+        soon = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
+
+        def begin(shown: str) -> None:
+            if soon.ident is None:
+                soon.start()
+
+        request = CommandRequest("echo begun; sleep 0.4")
+        spool = Spool(shell.folder / "out")
+        limits = CommandLimits(timeout_s=1.0)
+        return await run_foreground(runner, request, spool, limits, ProgressThrottle(begin))
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        end = shell.runner.run(main())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert (end.why, end.code) == ("", 0) and end.took_s > 1.0
 
 
 @each_row(

@@ -140,10 +140,15 @@ async def _first_of(timeout_s: float, *futures: asyncio.Future[Any]) -> None:
 
 
 async def _until_due(due: float, waited_s: Callable[[], float], *futures: asyncio.Future[Any]) -> None:
-    """Wait for one of the futures until a time of the event loop, which the user's answers put off."""
+    """Wait for one of the futures until a time of the event loop, which the user's answers put off.
+
+    If makeroom itself was stopped meanwhile (Ctrl-Z), what has happened since then is still to be read.
+    """
     loop = asyncio.get_running_loop()
     while not any(future.done() for future in futures) and (rest := due + waited_s() - loop.time()) > 0:
         await _first_of(rest, *futures)
+        if loop.time() - due - waited_s() > 0.2:
+            await _first_of(1.0, *futures)
 
 
 def move_to_background(runner: CommandRunner) -> int:
