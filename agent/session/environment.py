@@ -9,7 +9,7 @@ configuration names, before the user has allowed anything.
 from __future__ import annotations
 
 import platform
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -211,19 +211,19 @@ def own_words_sent(folded: Folded) -> list[SentWords]:
     A result that moved the current directory counts as words about it. Each fact is read once.
     """
     trail = folded.memo(_WordsTrail)
+    channel = Channel(folded.tag)
     for fact in trail.unread(folded, User, Result):
         if isinstance(fact, User):
-            trail.words += (SentWords(fact.seq, text) for text in _own_words(fact.blocks, folded.tag))
-        elif isinstance(fact, Result) and _may_tell(fact) and folded.conversation.shows(fact):
-            trail.words += (SentWords(fact.of, text) for text in _own_words(fact.content, folded.tag))
+            trail.words += _words_in(fact.blocks, channel, fact.seq)
+        elif isinstance(fact, Result):
+            words = _words_in(fact.content, channel, fact.of)
             if "cwd" in fact.about:
-                trail.words.append(SentWords(fact.of, _cwd_text(str(fact.about["cwd"]))))
+                words.append(SentWords(fact.of, _cwd_text(str(fact.about["cwd"]))))
+            if words and folded.conversation.shows(fact):  # mostly there are none
+                trail.words += words
     return trail.words
 
 
-def _may_tell(result: Result) -> bool:
-    return bool(result.content) or "cwd" in result.about
-
-
-def _own_words(blocks: Iterable[Block], tag: str) -> Iterator[str]:
-    return (text for block in blocks if (text := Channel(tag).words(block)) is not None)
+def _words_in(blocks: Iterable[Block], channel: Channel, seq: int) -> list[SentWords]:
+    """Return makeroom's own words in blocks that the entry `seq` shows."""
+    return [SentWords(seq, text) for block in blocks if (text := channel.words(block)) is not None]
