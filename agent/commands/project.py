@@ -83,9 +83,9 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
         chars = cut_after(text)
         cut = f"  (only the first {chars:,} characters)" if chars is not None else ""
         lines.append(f"{size(text)}  {path}{cut}{note}")
-    for name, (text, file) in memory_sent_below(session).items():
-        shown = os.path.relpath(file, folder) if file else "a prompt"
-        lines.append(f"{size(text)}  {name}  (loaded with {shown})")
+    for name, sent in memory_sent_below(session).items():
+        shown = os.path.relpath(sent.beside, folder) if sent.beside else "a prompt"
+        lines.append(f"{size(sent.text)}  {name}  (loaded with {shown})")
     lines += [f"     not read  {path}  (created since)" for path in now if path not in used]
     for other, why in places.passed_over({**used, **now}).items():
         lines.append(f"     not read  {other}  ({why})")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.events import Emit, Notice
 from agent.session import Session, kept_chars, memory_below, memory_of, memory_path_of, memory_text
@@ -67,17 +67,21 @@ def _memory_in(blocks: Iterable[Block], tag: str) -> Iterator[tuple[str, str]]:
                 yield path, text
 
 
-def memory_sent_below(session: Session) -> dict[str, tuple[str, str]]:
-    """Return the memory files of subdirectories that the model was given, by path.
+class SentMemory(NamedTuple):
+    """The newest text of a memory file that was sent, and the file with which it was; "" if it is unknown."""
 
-    The values are the newest text, and the file with which it was sent; "" if that is unknown.
-    """
+    text: str
+    beside: str
+
+
+def memory_sent_below(session: Session) -> dict[str, SentMemory]:
+    """Return the memory files of subdirectories that the model was given, by path."""
     attached = {
         note.about.get("prompt"): note.about
         for note in session.folded.metadata
         if note.topic == ATTACHED_TOPIC
     }
-    newest: dict[str, tuple[str, str]] = {}
+    newest: dict[str, SentMemory] = {}
     for entry in session.folded.entries:
         if isinstance(entry, Exchange):
             results = entry.results.values()
@@ -88,5 +92,5 @@ def memory_sent_below(session: Session) -> dict[str, tuple[str, str]]:
             files = [str(about.get("path") or "") for about in attached_files(attached.get(entry.seq, {}))]
         for path, text in _memory_in(blocks, session.folded.tag):
             beside = (file for file in files if Path(file).is_relative_to(Path(path).parent))
-            newest[path] = (text, next(beside, next(filter(None, files), "")))
+            newest[path] = SentMemory(text, next(beside, next(filter(None, files), "")))
     return newest
