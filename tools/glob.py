@@ -18,6 +18,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from tools.access import file_access
 from tools.file_errors import os_errors_explained
 from tools.files import (
     FileError,
@@ -29,7 +30,7 @@ from tools.files import (
     resolve_path,
 )
 from tools.glob_patterns import name_matcher
-from tools.guarded import is_protected, is_secret_link, secret_links
+from tools.guarded import is_protected, secret_links
 from tools.line_window import MAX_WINDOW_BYTES
 from tools.parameters import Arguments
 from tools.search import file_states, list_folder
@@ -68,9 +69,7 @@ class SearchArguments(Arguments):
     def access(self, context: ToolContext) -> tuple[Access, ...]:
         """Return the access that a search needs, and keep the path. Raises ToolError for an unusable path."""
         root = self._root = resolve_path(context, self.wanted_root)
-        outside = not is_inside(root, str(context.folder))
-        protected = is_protected(root, "read") or is_secret_link(root, context.folder, *context.added)
-        return (Access("read", target=root, outside=outside, protected=protected),)
+        return (file_access(root, "read", context),)
 
     def root(self, context: ToolContext) -> str:
         """Return the real path that was judged, or judge it now. Raises ToolError as `access` does."""

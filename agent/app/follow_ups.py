@@ -39,7 +39,7 @@ async def run_with_follow_ups(
             context.max_turns = None if limit is None else max(0, limit - turns)
             ended = await run_turn(session, context, without_end)
             turns += ended.turns
-            finished = TurnFinished(ended.reason, turns=turns, error=ended.error, code=ended.code)
+            finished = replace(ended, turns=turns)
             if ended.reason != "done":
                 return finished
             if answer is not None and answer.value is None:

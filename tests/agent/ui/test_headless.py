@@ -271,11 +271,17 @@ def test_settings_and_directories_can_be_given(here: Run, tmp_path: Path) -> Non
     (tmp_path / ".makeroom").mkdir()
     (tmp_path / ".makeroom" / "settings.toml").write_text("[compact\n", "utf-8")  # is not read
     given = json.dumps({"permissions": {"allow": ["Write", "LSP"]}, "env": {"MAKEROOM_EFFORT": "low"}})
-    steps: list[Step] = [Reply([calls("write", file_path=str(other / "made.txt"), content="x")]), "done"]
+    steps: list[Step] = [
+        Reply([calls("write", file_path=str(other / "made.txt"), content="x")]),
+        Reply([calls("grep", pattern="x", path=str(other)), calls("glob", pattern="*", path=str(other))]),
+        "done",
+    ]
     with Server(ScriptedModel(steps)) as server:
         flags = ("--settings", given, "--setting-sources=", "--add-dir", str(other))
         done = here(server, "x", *flags)
         assert server.requests[0]["output_config"] == {"effort": "low"}
+        found = server.requests[2]["messages"][-1]["content"]
+    assert ["made.txt" in str(result) for result in found] == [True, True]
     assert (done.returncode, (other / "made.txt").read_text()) == (0, "x")
     assert "unknown tool in the rule 'LSP'" in done.stderr
 
