@@ -80,7 +80,7 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     blocks = tuple(TextBlock(text) for text in (replacement, restored.text) if text)
     if tail:
         last = min(last, tail[0].seq - 1)
-    tokens = situation.counter.text(replacement) + restored.tokens
+    tokens = situation.tokens_of(replacement) + restored.tokens
     return FoldPlan(
         Fold(entries[0].seq, last=last, blocks=blocks, tokens=tokens), tail=tail, restored=list(restored.seqs)
     )

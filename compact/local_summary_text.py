@@ -1,6 +1,7 @@
 """Write a local summary as text: files with their names, errors, commands and replies, the newest first."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 
 from .commitments import Commitment
 from .directives import REQUEST
@@ -115,7 +116,7 @@ def _files_read(local_summary: LocalSummary) -> dict[str, str]:
 
 def _names_of(scores: Scores, counter: TokenCounter, room: int) -> tuple[str, int]:
     """Return the most used names of a file that fit, as a list on one line, and its tokens."""
-    named = _ranked(scores)[:MAX_FILE_NAMES]
+    named = nsmallest(MAX_FILE_NAMES, scores, key=lambda name: (-scores[name], name))
     while named:
         text = ", ".join(named)
         tokens = counter.text(text) + 1

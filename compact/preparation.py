@@ -18,6 +18,7 @@ from .block_tracker import tracking_steps
 from .cache_use import cache_steps
 from .local_summary import accounting_steps, results_read, summary_steps
 from .server_cache import evidence_steps
+from .user_blocks import user_block_steps
 
 
 class Preparation(Struct, frozen=True):
@@ -27,7 +28,9 @@ class Preparation(Struct, frozen=True):
 
     def between_turns(self) -> Iterator[None]:
         """Bring what compaction keeps up to date."""
-        return chain(tracking_steps(self.folded), accounting_steps(self.folded))
+        return chain(
+            tracking_steps(self.folded), accounting_steps(self.folded), user_block_steps(self.folded)
+        )
 
     def of_plan(self) -> Iterator[None]:
         """Work out what every plan needs."""

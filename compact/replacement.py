@@ -8,7 +8,7 @@ newest request is still being worked on, and where to continue.
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, islice
 
 from msgspec.structs import replace
 
@@ -19,8 +19,9 @@ from .clearing import on_short_line
 from .invariants import open_requests
 from .local_summary import LocalSummary, build_local_summary, pins_of
 from .local_summary_text import commitments_text, local_summary_text, most_used_names
-from .situation import FoldLimits, Situation
-from .user_messages import alike, user_messages
+from .situation import FoldLimits, LocalTexts, Situation
+from .user_blocks import alike
+from .user_messages import user_messages
 
 SUMMARY_HEADING = "## Model summary\n"  # which a pasted text, such as a pull request, will not contain
 STATE_HEADING = "## Current state"
@@ -62,13 +63,7 @@ def names_to_cover(situation: Situation, at: int) -> dict[str, list[str]]:
 
 def replacement_tokens(situation: Situation, limits: FoldLimits, at: int, room: int) -> int:
     """Return the tokens, by our count, of the replacement of the first `at` entries without a summary."""
-    key = (limits.trigger, at, room)
-    counted = situation.worked_out.replacement_tokens
-    if key not in counted:
-        counted[key] = situation.counter.text(
-            replacement_text(situation, replace(limits, summary=""), at, room)
-        )
-    return counted[key]
+    return situation.tokens_of(replacement_text(situation, replace(limits, summary=""), at, room))
 
 
 REPLACEMENT_HEADER = (
@@ -80,6 +75,8 @@ UNSHOWN_RESULTS = "The results of the newest calls ({ids}) did not fit and were 
 MAX_COMMITMENT_TOKENS = 1_600  # of what the assistant promised, decided and gave up
 MAX_ENVIRONMENT_TOKENS = 2_000  # of what makeroom said about directory, mode and project instructions
 FRAME_TOKENS = 200  # headings and closing line
+MIN_WORDS_SHARE = 0.3  # of the replacement, which the user's messages get however large the rest is
+ROOM_STEPS = 32  # of the room for the user's messages; a cut that leaves about the same room shares the text
 TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exchanges
 
 
@@ -90,31 +87,74 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
     sentences need not be repeated.
     """
     folded = situation.folded
-    counter = situation.counter
     summary = limits.summary
     entries = folded.entries[:at]
     local_summary = local_summary_before(situation, at)
-    account = local_summary_text(local_summary, counter, min(situation.settings.ledger_max_tokens, room // 3))
-    committed = commitments_text(
-        local_summary, counter, min(MAX_COMMITMENT_TOKENS, room // 4), skip=f"{account}\n{beside}"
-    )
-    reserve = min(TAIL_RESERVE_TOKENS, room // 4) + summary_reserve(room)
-    fixed = counter.text(account) + FRAME_TOKENS + reserve + counter.text(committed)
-    words = user_messages(situation, entries, max(room // 8, room - fixed))
+    account, committed = _local_texts(situation, at, room)
+    state = [*_state(situation)]
+    environment = [*_environment(situation, entries, min(MAX_ENVIRONMENT_TOKENS, room // 8))]
+    fixed = sum(map(situation.tokens_of, (account, committed, *state, *environment))) + FRAME_TOKENS
+    fixed += max(min(TAIL_RESERVE_TOKENS, room // 4), _tokens_that_stay(situation))
+    fixed += max(summary_reserve(room), situation.tokens_of(summary))
+    words = _user_messages(situation, at, max(int(room * MIN_WORDS_SHARE), room - fixed))
+    if beside:
+        most = _most_commitment_tokens(room)
+        skip = f"{account}\n{beside}"
+        committed = commitments_text(local_summary, situation.counter, most, skip)
     pieces = [REPLACEMENT_HEADER.format(first=entries[0].seq, last=max(entry.last for entry in entries))]
     if words:
         pieces.append(f"{WORDS_HEADING}\n{words}")
-    pieces.extend(_constraints_and_state(situation, local_summary.constraints, words))
+    pieces.extend(_constraints(situation, local_summary.constraints, words))
+    pieces.extend(state)
     if summary:
         pieces.append(f"{SUMMARY_HEADING}{summary}")
     if account or committed:
         pieces.append("\n".join(filter(None, (LOCAL_SUMMARY_HEADING, account, committed))))
-    pieces.extend(_environment(situation, entries, min(MAX_ENVIRONMENT_TOKENS, room // 8)))
+    pieces.extend(environment)
     if unshown := [seq for entry in entries for seq in _results(entry) if seq > folded.last_reply_seq]:
         pieces.append(UNSHOWN_RESULTS.format(ids=f"r{unshown[0]} to r{unshown[-1]}"))
     count = 0 if limits.trigger == "manual" else open_requests(folded, at)
     pieces.append(_closing_line(count, is_last=at == len(folded.entries)))
     return "\n\n".join(pieces)
+
+
+def _tokens_that_stay(situation: Situation) -> int:
+    """Return the tokens of the newest reply and of what follows it, which no summary replaces."""
+    view = situation.view
+    return view.tokens - view.tokens_before(view.index_of(situation.folded.last_reply_seq))
+
+
+def _most_commitment_tokens(room: int) -> int:
+    return min(MAX_COMMITMENT_TOKENS, room // 4)
+
+
+def _local_texts(situation: Situation, at: int, room: int) -> LocalTexts:
+    """Return the text of the local summary of the first `at` entries; written once, as its names are."""
+    written = situation.worked_out.local_texts
+    if (at, room) not in written:
+        local_summary = local_summary_before(situation, at)
+        counter = situation.counter
+        most = min(situation.settings.ledger_max_tokens, room // 3)
+        account = local_summary_text(local_summary, counter, most)
+        committed = commitments_text(local_summary, counter, _most_commitment_tokens(room), skip=account)
+        written[at, room] = LocalTexts(account, committed)
+    return written[at, room]
+
+
+def _user_messages(situation: Situation, at: int, room: int) -> str:
+    """Return the user's messages among the first `at` entries.
+
+    They are written once for cuts between the same prompts: a little room is left for that.
+    """
+    written = situation.worked_out.user_messages
+    entries = situation.folded.entries[:at]
+    said = sum(
+        isinstance(entry, Prompt) or any(result.remarks for result in entry.answers) for entry in entries
+    )
+    room -= room % max(1, room // ROOM_STEPS)
+    if (said, room) not in written:
+        written[said, room] = user_messages(situation, entries, room)
+    return written[said, room]
 
 
 OPEN_REQUEST = (
@@ -146,20 +186,22 @@ LATER_HOLDS = "(Where two of these conflict, the later one applies. The messages
 MAX_CONSTRAINTS = 20  # the newest ones, of omitted messages
 
 
-def _constraints_and_state(
-    situation: Situation, constraints: Sequence[tuple[str, str]], words: str
-) -> Iterator[str]:
+def _constraints(situation: Situation, constraints: Sequence[tuple[str, str]], words: str) -> Iterator[str]:
     pins = [f"- {text} (pinned by the user)" for text in pins_of(situation.folded.metadata).values()]
     # A sentence that was repeated is listed where it was last said, after what it overrides.
     last = {alike(text): at for at, (text, _) in enumerate(constraints)}
-    held = [
+    unshown = (
         f"- {text} ({source})"
-        for at, (text, source) in enumerate(constraints)
+        for at, (text, source) in reversed([*enumerate(constraints)])
         if last[alike(text)] == at and text not in words
-    ]
+    )
+    held = [*islice(unshown, MAX_CONSTRAINTS)][::-1]
     if pins or held:
         note = [LATER_HOLDS] if held else []
-        yield "## Constraints\n" + "\n".join([*pins, *held[-MAX_CONSTRAINTS:], *note])
+        yield "## Constraints\n" + "\n".join([*pins, *held, *note])
+
+
+def _state(situation: Situation) -> Iterator[str]:
     if situation.live:
         yield f"{STATE_HEADING}\n" + "\n".join(f"- {line}" for line in situation.live)
 

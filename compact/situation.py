@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
-from transcripts import Edit, Folded, Usage, View, own_words
+from transcripts import Edit, Folded, Usage, View
 
 from .cache_use import cache_used
-from .directives import FACT, LASTING, NOTHING, REST, Sentence, is_errand, weighed_sentences
 from .estimate import estimate_prompt, overall_slope
 from .local_summary import LocalSummary
 from .prices import Prices
@@ -42,64 +41,27 @@ class RestoredFiles(Struct, frozen=True):
     tokens: int = 0
 
 
-MIN_STATEMENT_SPACES = 3  # of a sentence that says something although it binds nothing
+class LocalTexts(NamedTuple):
+    """The text of a local summary, and that of the commitments beside it."""
 
-
-class UserBlock(Struct):
-    """A block of a user message: its recall id, text and tokens, and the forms in which it can be shown.
-
-    `answers` names the call that the words answer, "" for a message; `sentences` are (weight, sentence) of
-    those that say more than small talk. `changes` are those that may change what was said before, which are
-    shown with it.
-    """
-
-    ident: str
-    text: str
-    tokens: int
-    answers: str = ""
-    changes: frozenset[str] = frozenset()
-    forms: dict[tuple[tuple[int, int, int], frozenset[str]], tuple[str, int]] = field(default_factory=dict)
-    sentences: list[tuple[int, str]] | None = None
-
-    def weighed(self) -> list[tuple[int, str]]:
-        """Return (weight, sentence) of each sentence that is more than small talk; errands weigh nothing."""
-        if self.sentences is None:
-            weighed = map(self._weighed, weighed_sentences(own_words(self.text)))
-            self.sentences = [each for each in weighed if each is not None]
-        return self.sentences
-
-    def _weighed(self, sentence: Sentence) -> tuple[int, str] | None:
-        """Return (weight, sentence), None for small talk and for what is not speech."""
-        text = self.text[sentence.start : sentence.end]
-        errand = sentence.weight < LASTING and is_errand(text)
-        if sentence.weight >= FACT:
-            return NOTHING if errand else sentence.weight, text
-        says_something = sentence.weight == REST and not errand and text.count(" ") >= MIN_STATEMENT_SPACES
-        return (REST, text) if says_something else None
-
-    def is_talk(self, most: int) -> bool:
-        """Return whether it has at most `most` tokens and says nothing that matters once it is answered."""
-        return self.tokens <= most and not self.answers and all(weight < FACT for weight, _ in self.weighed())
-
-    def tells(self) -> bool:
-        """Return whether it is more than errands and a few words."""
-        sentences = (self.text[each.start : each.end] for each in weighed_sentences(own_words(self.text)))
-        return any(each.count(" ") >= MIN_STATEMENT_SPACES and not is_errand(each) for each in sentences)
+    account: str
+    committed: str
 
 
 class WorkedOut(Struct, frozen=True):
     """Computed results about the facts, valid for one moment whatever edits are in force.
 
     They are shared by all situations of that moment, because one plan tries several cuts and summaries:
-    local summaries and their most used names by the number of entries, user blocks by (seq, block), and token
-    counts of replacements.
+    local summaries, their most used names and their texts by the number of entries, the user's messages by
+    the number of prompts, both texts also by the room for them, and the tokens of texts.
     `restored` and `attempts` belong to one conversation with its edits, which is stored with them.
     """
 
     local_summaries: dict[int, LocalSummary] = field(default_factory=dict)
     most_used_names: dict[int, dict[str, list[str]]] = field(default_factory=dict)
-    user_blocks: dict[tuple[int, int], UserBlock] = field(default_factory=dict)
-    replacement_tokens: dict[tuple[Trigger, int, int], int] = field(default_factory=dict)
+    local_texts: dict[tuple[int, int], LocalTexts] = field(default_factory=dict)
+    user_messages: dict[tuple[int, int], str] = field(default_factory=dict)
+    tokens: dict[str, int] = field(default_factory=dict)
     restored: dict[tuple[int, int, int], tuple[Folded, RestoredFiles]] = field(default_factory=dict)
     attempts: dict[tuple[int, FoldLimits, str], tuple[Folded, Proposal | None]] = field(default_factory=dict)
 
@@ -170,6 +132,13 @@ class Situation(Struct, frozen=True):
     def fits(self) -> bool:
         """Return whether the prompt fits in the window."""
         return self.tokens <= self.window.size
+
+    def tokens_of(self, text: str) -> int:
+        """Return the tokens of a text by our count; one that occurs in several drafts is counted once."""
+        counted = self.worked_out.tokens
+        if text not in counted:
+            counted[text] = self.counter.text(text)
+        return counted[text]
 
     def scaled(self, raw: int) -> int:
         """Return the model's tokens for `raw` tokens of our count."""

@@ -5,23 +5,18 @@ the sentences that direct the work are kept longest.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import NamedTuple
 
-from msgspec import Struct
-from msgspec.structs import replace
+from transcripts import Entry, own_words
 
-from transcripts import Entry, Exchange, ImageBlock, TextBlock, own_words
-from transcripts.patterns import lazy_pattern
-
-from .clearing import GAP, call_label, on_short_line, with_sentences
-from .directives import FACT, ITEM_START, LASTING, REQUEST, REST, WISH, has, spoken_words, weighed_sentences
+from .clearing import GAP, with_sentences
+from .directives import FACT, LASTING, REQUEST, REST, WISH
 from .invariants import open_prompts
-from .situation import Situation, UserBlock
+from .situation import Situation, replacement_limit
+from .user_blocks import DENYING, PLAIN_CHARS, Spoken, UserBlock, alike, user_blocks
 
-DENYING = "denying"  # before the call that the user denied with these words
 OMITTED_MESSAGES = "({count} older messages are omitted; recall shows {ids})"
 OMITTED_TALK = "({count} short messages between {ids} are omitted; recall shows them)"
 OMITTED_BUT_SENTENCES = "({count} older messages are omitted except for these sentences; recall shows {ids})"
@@ -58,15 +53,8 @@ ENDS_ONLY = Form(CAPPED, LASTING + 1)
 LINE_FRAME_TOKENS = 8  # of the list mark and the id of a message
 GAP_TOKENS = 3  # between two of its sentences
 MAX_OWN_COMMAND_TOKENS = 200  # of a command that the user ran, with its output
-PLAIN_CHARS = 110  # of a rule that a user types, at most
-CHARS_PER_MARK = 20  # of a sentence that is typed, at least
-HIGHEST_RANK = 2 * LASTING + 2  # of a sentence that withdraws an earlier one
 RARE_COUNT = 4  # sentences with a rare word, at most
 SHARED_WORDS = 2  # rare words that two sentences on the same subject have in common, at least
-MIN_SUBJECT_CHARS = 4  # of a word that names a subject
-SUBJECT_CHARS = 5  # of its beginning, by which it is recognized with other endings
-FIRST_UNSPACED = "\u2e80"  # from here on are the scripts of Chinese, Japanese and Korean
-_MARKUP = lazy_pattern(r"[`|/\\#*_{}<>=→\[\]&;]")
 CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is omitted
 
 
@@ -78,61 +66,66 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     sentences that direct the work, down to the weight that fits; the remaining space goes to the newest. If
     even that is too much, the oldest messages are omitted except for their heaviest sentences.
     """
-    blocks = _last_said([block for entry in entries for block in _user_blocks(situation, entry)])
+    counter = situation.counter
+    blocks = _last_said(
+        [block for entry in entries for block in user_blocks(situation.folded, entry, counter)]
+    )
     if not blocks:
         return ""
-    stay = dict[int, str]()
+    said = _said(situation, blocks)
+    later = _later_on_subject(said)
+    _mark_changes(blocks, said, later)
+    stay = dict[int, Form]()
     for at in sorted(_open_blocks(situation, blocks), reverse=True):
         stay[at], tokens = _newest(situation, blocks[at], room)
         room = max(0, room - tokens)
-    older = [block for at, block in enumerate(blocks) if at not in stay]
-    _mark_changes(blocks)
+    older = [at for at in range(len(blocks)) if at not in stay]
     small_talk = set[int]()
-    if _total(situation, older, WHOLE_FORM) > room:
-        small_talk = {at for at, block in enumerate(older[:-KEPT_NEWEST]) if block.is_talk(HEAD_TOKENS)}
+    if _total(situation, blocks, older, WHOLE_FORM) > room:
+        small_talk = {at for at in older[:-KEPT_NEWEST] if blocks[at].is_talk(HEAD_TOKENS)}
         room -= CUT_NOTE_TOKENS if small_talk else 0
-    rest = [block for at, block in enumerate(older) if at not in small_talk]
-    level = next((form for form in FORMS if _total(situation, rest, form) <= room), None)
+    rest = [at for at in older if at not in small_talk]
+    level = next((form for form in FORMS if _total(situation, blocks, rest, form) <= room), None)
     if level is None:
-        heaviest = _heaviest_and_newest(situation, rest, room)
-        return "\n".join([*_talk_note(older, small_talk), *heaviest, *(stay[at] for at in sorted(stay))])
-    shown = [
-        ("", 0) if at in small_talk else _form(situation, block, level) for at, block in enumerate(older)
-    ]
-    left = room - sum(tokens for _, tokens in shown)
-    longer = [at for at in range(len(older)) if at not in small_talk]
-    left = _lengthen(situation, older, shown, longer, FORMS[: FORMS.index(level)], left)
-    for at in sorted(small_talk, key=lambda at: (older[at].tells(), at), reverse=True):
-        text, tokens = _form(situation, older[at], WHOLE_FORM)
-        if (left := left - tokens) < 0:
+        lines = _heaviest_and_newest(situation, blocks, rest, _SaidOnSubjects(said, later), room)
+        newest = [_text(situation, blocks[at], stay[at]) for at in sorted(stay)]
+        return "\n".join([*_talk_note(blocks, small_talk), *lines, *newest])
+    shown = dict.fromkeys(rest, level)
+    left = _lengthen(situation, blocks, shown, FORMS[: FORMS.index(level)], room)
+    for at in sorted(small_talk, key=lambda at: (blocks[at].tells(), at), reverse=True):
+        if (left := left - _size(situation, blocks[at], WHOLE_FORM)) < 0:
             break
         small_talk.remove(at)
-        shown[at] = (text, tokens)
-    note = _talk_note(older, small_talk)
-    for at in sorted(stay):
-        shown.insert(at, (stay[at], 1))
-    return "\n".join([*note, *(text for text, tokens in shown if tokens)])
+        shown[at] = WHOLE_FORM
+    shown |= stay
+    texts = [_text(situation, blocks[at], shown[at]) for at in sorted(shown)]
+    return "\n".join([*_talk_note(blocks, small_talk), *texts])
 
 
 def _lengthen(
     situation: Situation,
     blocks: Sequence[UserBlock],
-    shown: list[tuple[str, int]],
-    places: Sequence[int],
+    shown: dict[int, Form],
     forms: Sequence[Form],
     room: int,
 ) -> int:
-    """Show the blocks at these places in a milder form while there is room; return the room that is left.
+    """Give the blocks that are shown milder forms as far as `room` permits; return the room that is left.
 
-    All get a milder form before one gets a still milder one, the newest first.
+    All get a milder form before one gets a still milder one, the newest first. Sizes of forms are estimates
+    that are rather too large, so what they leave is used in a second pass.
     """
-    for form in reversed(forms):
-        for at in reversed(places):
-            text, tokens = _form(situation, blocks[at], form)
-            if 0 < tokens - shown[at][1] <= room:
-                room -= tokens - shown[at][1]
-                shown[at] = (text, tokens)
-    return room
+    left = room
+    for _ in range(2):
+        sizes = {at: situation.tokens_of(_text(situation, blocks[at], shown[at])) for at in shown}
+        left = room - sum(sizes.values())
+        for form in reversed(forms):
+            for at in sorted(shown, reverse=True):
+                size = _size(situation, blocks[at], form)
+                if 0 < size - sizes[at] <= left:
+                    left -= size - sizes[at]
+                    sizes[at] = size
+                    shown[at] = form
+    return left
 
 
 def _talk_note(blocks: Sequence[UserBlock], talk: set[int]) -> list[str]:
@@ -158,126 +151,115 @@ def _last_said(blocks: list[UserBlock]) -> list[UserBlock]:
     ]
 
 
-def _newest(situation: Situation, block: UserBlock, room: int) -> tuple[str, int]:
-    """Return the newest block, which is always shown, with as many of its sentences as fit."""
-    forms = (
-        _form(situation, block, form) for form in (WHOLE_FORM, Form(CAPPED, REQUEST), Form(CAPPED, LASTING))
-    )
-    return next((form for form in forms if form[1] <= room), _form(situation, block, ENDS_ONLY))
+def _newest(situation: Situation, block: UserBlock, room: int) -> tuple[Form, int]:
+    """Return the form of a block that is always shown, with as many of its sentences as fit, and its size."""
+    for form in (WHOLE_FORM, Form(CAPPED, REQUEST), Form(CAPPED, LASTING)):
+        if (tokens := _size(situation, block, form)) <= room:
+            return form, tokens
+    return ENDS_ONLY, _size(situation, block, ENDS_ONLY)
 
 
-def _total(situation: Situation, blocks: Sequence[UserBlock], form: Form) -> int:
-    return sum(_form(situation, block, form)[1] for block in blocks)
+def _total(situation: Situation, blocks: Sequence[UserBlock], places: Iterable[int], form: Form) -> int:
+    return sum(_size(situation, blocks[at], form) for at in places)
 
 
-def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room: int) -> list[str]:
+class Said(NamedTuple):
+    """A sentence of the user: its place among all, its block, and what is known of it."""
+
+    at: int
+    block: int
+    text: str
+    weight: int
+    rank: int
+    words: frozenset[str]
+    tokens: int
+
+
+class _SaidOnSubjects(NamedTuple):
+    """The sentences, and for each the later ones on its subject, by its place."""
+
+    said: Sequence[Said]
+    later: Mapping[int, Sequence[Said]]
+
+
+def _heaviest_and_newest(
+    situation: Situation,
+    blocks: Sequence[UserBlock],
+    places: Sequence[int],
+    sentences: _SaidOnSubjects,
+    room: int,
+) -> list[str]:
     """Return the sentences of the older blocks that bind most, then the newest blocks in their shortest form.
 
     The sentences get up to three quarters of the room. A sentence is never shown without a later one that
     may change it: what takes something back is taken first, and what says more on the same subject is taken
     with it.
     """
-    weighed = [replace(each, tokens=situation.counter.text(each.text) + GAP_TOKENS) for each in _said(blocks)]
-    parts = [0] * len(blocks)
-    for each in weighed:
-        parts[each.block] += each.tokens + (0 if parts[each.block] else LINE_FRAME_TOKENS)
-    wanted = sum(parts)
+    parts = dict.fromkeys(places, 0)
+    for each in sentences.said:
+        if each.block in parts:
+            parts[each.block] += each.tokens + (0 if parts[each.block] else LINE_FRAME_TOKENS)
+    wanted = sum(parts.values())
     left = room - CUT_NOTE_TOKENS
-    first = len(blocks)
+    first = len(places)
     while first:
-        size = _form(situation, blocks[first - 1], SHORTEST_FORM)[1]
-        if size + min(wanted - parts[first - 1], room * 3 // 4) > left:
+        newest = places[first - 1]
+        size = _size(situation, blocks[newest], SHORTEST_FORM)
+        if size + min(wanted - parts[newest], room * 3 // 4) > left:
             break
-        wanted = wanted - parts[first - 1]
+        wanted = wanted - parts[newest]
         left = left - size
         first = first - 1
-    kept = _that_fit([each for each in weighed if each.block < first], left)
+    older = set(places[:first])
+    kept = _that_fit([each for each in sentences.said if each.block in older], sentences.later, left)
     lines = list[str]()
-    for block, sentences in groupby(kept, key=lambda each: each.block):
-        lines.append(f"- {GAP.join(each.text for each in sentences)} ({blocks[block].ident})")
+    for block, group in groupby(kept, key=lambda each: each.block):
+        lines.append(f"- {GAP.join(each.text for each in group)} ({blocks[block].ident})")
     note = OMITTED_BUT_SENTENCES if lines else OMITTED_MESSAGES
-    ids = f"{blocks[0].ident} to {blocks[max(0, first - 1)].ident}"
-    left -= situation.counter.text("\n".join(lines))
-    newest = blocks[first:]
-    shown = [_form(situation, block, SHORTEST_FORM) for block in newest]
-    _lengthen(situation, newest, shown, range(len(newest)), FORMS, left)
-    return [*([note.format(count=first, ids=ids)] if first else []), *lines, *(text for text, _ in shown)]
+    ids = f"{blocks[places[0]].ident} to {blocks[places[max(0, first - 1)]].ident}" if places else ""
+    shown = dict.fromkeys(places[first:], SHORTEST_FORM)
+    left = room - CUT_NOTE_TOKENS - situation.counter.text("\n".join(lines))
+    _lengthen(situation, blocks, shown, FORMS, left)
+    texts = [_text(situation, blocks[at], form) for at, form in shown.items()]
+    return [*([note.format(count=first, ids=ids)] if first else []), *lines, *texts]
 
 
-class Said(Struct, frozen=True):
-    """A sentence of the user: its place among all, its block, its weight, its subject words, its tokens."""
-
-    at: int
-    block: int
-    text: str
-    weight: int
-    words: frozenset[str]
-    tokens: int = 0
-
-    @property
-    def rank(self) -> int:
-        return _rank(self.weight, self.text)
-
-
-def _said(blocks: Sequence[UserBlock]) -> list[Said]:
-    """Return the user's sentences, repeated ones only in the last place."""
+def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
+    """Return the user's sentences that are more than small talk, repeated ones only in the last place."""
     each = [
-        (at, weight, line, alike(line)) for at, block in enumerate(blocks) for weight, line in block.weighed()
+        (at, one)
+        for at, block in enumerate(blocks)
+        for one in block.counted_sentences(situation.counter)
+        if one.binds is not None
     ]
-    last = {form: place for place, (_, _, _, form) in enumerate(each)}
+    last = {alike(one.text): place for place, (_, one) in enumerate(each)}
     return [
         Said(
             place,
             block=at,
-            text=line,
-            weight=weight,
-            words=_subjects(line),
+            text=one.text,
+            weight=one.binds or 0,
+            rank=one.rank,
+            words=one.words,
+            tokens=one.tokens + GAP_TOKENS,
         )
-        for place, (at, weight, line, form) in enumerate(each)
-        if last[form] == place
+        for place, (at, one) in enumerate(each)
+        if last[alike(one.text)] == place
     ]
 
 
-@lru_cache(maxsize=4_096)
-def _subjects(line: str) -> frozenset[str]:
-    """Return the beginnings of the words of a sentence that may name its subject, whatever their endings.
-
-    Of scripts without spaces, each pair of characters is one.
-    """
-    words = [word for word in spoken_words(line) if len(word) >= MIN_SUBJECT_CHARS or word > FIRST_UNSPACED]
-    beginnings = {word[:SUBJECT_CHARS] for word in words if word < FIRST_UNSPACED}
-    pairs = {word[at : at + 2] for word in words if word > FIRST_UNSPACED for at in range(len(word) - 1)}
-    return frozenset(beginnings | pairs)
-
-
-@lru_cache(maxsize=4_096)
-def _rank(weight: int, line: str) -> int:
-    """Rank a sentence, for the case that not all of them fit.
-
-    A rule that a user types is short and plain; a sentence of a pasted document is long, an item of a list
-    or full of markup, and often demands just as much.
-    """
-    if has("takes_back", line) and not line.endswith("?"):
-        return HIGHEST_RANK
-    long = 2 * (len(line) > PLAIN_CHARS) + (len(line) > 2 * PLAIN_CHARS)
-    marked = CHARS_PER_MARK * len(_MARKUP.findall(line)) > len(line)
-    listed = ITEM_START.match(line) is not None
-    plain = not (long or marked or listed)
-    return 2 * weight + plain - listed - long - 3 * marked - 2 * line.endswith("?")
-
-
-def _that_fit(said: Sequence[Said], room: int) -> list[Said]:
+def _that_fit(said: Sequence[Said], later: Mapping[int, Sequence[Said]], room: int) -> list[Said]:
     """Return the sentences that fit, those that bind most first, and of the same rank the shortest.
 
     With a sentence come the later ones on its subject, since they may change it.
     """
-    later = _later_on_subject(said)
     kept = dict[int, Said]()
+    among = {each.at for each in said}
     shown = set[int]()  # the blocks of the kept sentences
     for each in sorted(said, key=lambda each: (-each.rank, each.tokens, -each.at)):
         if each.tokens > room and each.at not in kept:
             continue  # nor does it fit with what comes with it
-        group = {other.at: other for other in (each, *later.get(each.at, ()))}
+        group = {other.at: other for other in (each, *later.get(each.at, ())) if other.at in among}
         new = {at: one for at, one in group.items() if at not in kept}
         blocks = {one.block for one in new.values()} - shown
         tokens = sum(one.tokens for one in new.values()) + LINE_FRAME_TOKENS * len(blocks)
@@ -311,10 +293,10 @@ def _later_on_subject(said: Sequence[Said]) -> dict[int, list[Said]]:
     return later
 
 
-def _mark_changes(blocks: Sequence[UserBlock]) -> None:
+def _mark_changes(
+    blocks: Sequence[UserBlock], said: Sequence[Said], later: Mapping[int, Sequence[Said]]
+) -> None:
     """Mark the sentences that may change a wish or a rule: they are shown wherever that is."""
-    said = _said(blocks)
-    later = _later_on_subject(said)
     changes = dict[int, set[str]]()
     for each in said:
         for other in later.get(each.at, ()) if each.weight >= WISH else ():
@@ -323,26 +305,52 @@ def _mark_changes(blocks: Sequence[UserBlock]) -> None:
         block.changes = frozenset(changes.get(at, ()))
 
 
-def alike(sentence: str) -> str:
-    """Return the form in which two sentences that say the same in the same words agree."""
-    return sentence.casefold().strip(" .!")
+def _cap(situation: Situation, block: UserBlock) -> int:
+    """Return the most tokens of a block that is shown from both ends."""
+    cap = min(situation.settings.user_block_max_tokens, replacement_limit(situation) // 2)
+    return min(cap, MAX_OWN_COMMAND_TOKENS) if own_words(block.text) != block.text else cap
 
 
-def _form(situation: Situation, block: UserBlock, form: Form) -> tuple[str, int]:
-    """Return a block in a form, and the tokens that this takes."""
-    key = (form, block.changes)
-    if key not in block.forms:
-        text = block.text
-        cap = situation.settings.user_block_max_tokens
-        if own_words(text) != text:
-            cap = min(cap, MAX_OWN_COMMAND_TOKENS)
-        if block.tokens > min(cap, max(form.tokens + CUT_NOTE_TOKENS, form.whole) if form.tokens else cap):
-            size = cap * len(text) // block.tokens * 9 // 10
-            cut = {"ends": size} if form.tokens == CAPPED else {"head": _head(situation, text, form.tokens)}
-            text = with_sentences(text, block.ident, form.weight, **cut, changes=block.changes)
-        text = f"({', '.join(filter(None, (block.ident, block.answers)))}) {text}"
-        block.forms[key] = (text, situation.counter.text(text))
-    return block.forms[key]
+def _is_cut(situation: Situation, block: UserBlock, form: Form) -> bool:
+    cap = _cap(situation, block)
+    return block.tokens > (
+        min(cap, max(form.tokens + CUT_NOTE_TOKENS, form.whole)) if form.tokens != CAPPED else cap
+    )
+
+
+def _size(situation: Situation, block: UserBlock, form: Form) -> int:
+    """Return about how many tokens a block takes in a form, from the tokens of its sentences."""
+    frame = block.frame_tokens(situation.counter)
+    if not _is_cut(situation, block, form):
+        return block.tokens + frame
+    frame += block.note_tokens(situation.counter)
+    is_capped = form.tokens == CAPPED
+    cap = _cap(situation, block) * 9 // 10 if is_capped else 0
+    head = cap // 8 if is_capped else form.tokens  # the sentences within it are shown once
+    kept = 0
+    gap = GAP_TOKENS
+    for each in block.counted_sentences(situation.counter):
+        head -= each.tokens
+        is_shown = _is_shown(block, each, form)
+        if is_shown and head < 0:
+            kept += each.tokens + gap
+        gap = 0 if is_shown else GAP_TOKENS
+    around = max(cap - kept, cap // 4) if is_capped else form.tokens
+    return min(block.tokens, kept + around) + frame
+
+
+def _is_shown(block: UserBlock, sentence: Spoken, form: Form) -> bool:
+    return sentence.weight >= form.weight or sentence.text in block.changes
+
+
+def _text(situation: Situation, block: UserBlock, form: Form) -> str:
+    """Return a block in a form."""
+    text = block.text
+    if _is_cut(situation, block, form):
+        size = _cap(situation, block) * len(text) // block.tokens * 9 // 10
+        cut = {"ends": size} if form.tokens == CAPPED else {"head": _head(situation, text, form.tokens)}
+        text = with_sentences(text, block.ident, form.weight, **cut, changes=block.changes)
+    return block.heading + text
 
 
 def _head(situation: Situation, text: str, tokens: int) -> int:
@@ -351,35 +359,6 @@ def _head(situation: Situation, text: str, tokens: int) -> int:
     while size < len(text) and situation.counter.text(text[:size]) < tokens:
         size += tokens
     return size
-
-
-def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
-    """Yield the user's own blocks of a message, or the user's answers to the calls of an exchange."""
-    user_blocks = situation.worked_out.user_blocks
-    if isinstance(entry, Exchange):
-        yield from _answers(situation, entry)
-        return
-    if entry.fact.source != "user":
-        return
-    for index, block in enumerate(entry.fact.blocks):
-        if block.injected_text is not None or not isinstance(block, TextBlock | ImageBlock):
-            continue
-        if (entry.seq, index) not in user_blocks:
-            text = block.text if isinstance(block, TextBlock) else "[an image]"
-            tokens = situation.counter.text(text)
-            user_blocks[entry.seq, index] = UserBlock(f"r{entry.seq}.{index}", text=text, tokens=tokens)
-        yield user_blocks[entry.seq, index]
-
-
-def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
-    """Yield the user's answers to the calls of an exchange: to a question, or the reason of a denial."""
-    for index, result in exchange.results.items():
-        for question, words in result.remarks:
-            call = f"{DENYING} r{exchange.seq}.{index} {call_label(exchange.uses[index])}"
-            answers = f'answering "{on_short_line(question)}"' if question else call
-            yield UserBlock(
-                f"r{result.seq}", text=words, tokens=situation.counter.text(words), answers=answers
-            )
 
 
 def directives_within(situation: Situation, first: int, last: int, room: int) -> str:
@@ -393,9 +372,11 @@ def directives_within(situation: Situation, first: int, last: int, room: int) ->
         entry for entry in situation.folded.entries if first <= entry.seq <= last and entry.seq not in opened
     ]
     found = [
-        (each.weight, at, f"- {block.text[each.start : each.end]} ({block.ident})")
-        for at, block in enumerate(block for entry in entries for block in _user_blocks(situation, entry))
-        for each in weighed_sentences(own_words(block.text))
+        (each.weight, at, f"- {each.text} ({block.ident})")
+        for at, block in enumerate(
+            block for entry in entries for block in user_blocks(situation.folded, entry, situation.counter)
+        )
+        for each in block.sentences
         if each.weight >= REQUEST
     ]
     kept = set[str]()
@@ -409,5 +390,7 @@ def directives_within(situation: Situation, first: int, last: int, room: int) ->
 def request_within(situation: Situation, first: int, last: int) -> str | None:
     """Return the prompts of facts first..last that the newest turn works on, with ids; None for none."""
     prompts = [prompt for prompt in open_prompts(situation.folded) if first <= prompt.seq <= last]
-    blocks = (block for prompt in prompts for block in _user_blocks(situation, prompt))
-    return "\n".join(_form(situation, block, WHOLE_FORM)[0] for block in blocks) if prompts else None
+    blocks = (
+        block for prompt in prompts for block in user_blocks(situation.folded, prompt, situation.counter)
+    )
+    return "\n".join(_text(situation, block, WHOLE_FORM) for block in blocks) if prompts else None

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from compact.invariants import open_turn
+from compact.layers.summary import fallback_summary
 from compact.prices import Prices
 from compact.replacement import (
     CONTINUE_BELOW,
@@ -14,11 +15,13 @@ from compact.replacement import (
 )
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import FoldLimits, replacement_limit
+from compact.tokens import TokenCounter
 from compact.user_messages import directives_within, request_within, user_messages
 from tests.narrowing import present
 from tests.tables import each_row
 from transcripts.data_tags import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, DataTag
-from transcripts.facts import Opened, Result
+from transcripts.entries import Prompt
+from transcripts.facts import Fold, Opened, Result
 from transcripts.messages import ChannelBlock, ImageBlock, TextBlock, ToolUseBlock
 
 from .side_constraints import guidelines
@@ -182,7 +185,7 @@ def test_small_talk_gives_way_before_anything_else_is_cut():
     answered(world, "ask_user", ("Which one?", "a"))
     world.user("Go on.")
     shown = words(world, 900)
-    assert shown[0].startswith("(278 short messages between r1.0 and r280.0 are omitted; recall")
+    assert shown[0].startswith("(290 short messages between r1.0 and r292.0 are omitted; recall")
     everything = "\n".join(shown)
     assert all(each.strip() in everything for each in said)
     assert "left out here; recall" not in everything
@@ -219,6 +222,54 @@ def test_what_the_local_summary_leaves_goes_to_the_words_of_the_user():
     everything = "\n".join(words(world, 10_000))
     room = round(1.7 * COUNT.text(everything))
     assert everything in record(world, 41, room=room)
+
+
+def test_the_words_of_the_user_leave_space_for_a_large_result_that_the_model_has_not_seen():
+    world = World(window=200_000, judged=False)
+    for at in range(60):
+        world.user(f"{at}: " + "Never do this to the old part. It is used by all of the others. " * 20)
+        world.reply("ok")
+    for size in (10, 5_000):
+        reply = world.reply(ToolUseBlock(f"t{size}", "read", {"file_path": "a.py"}))
+        world.result(reply, 0, "x " * 2 * size)
+        fold, after = folded_by(world)
+        assert after <= replacement_limit(world.situation)
+    assert COUNT.text(fold.blocks[0].text) >= 0.3 * replacement_limit(world.situation)
+
+
+def folded_by(world):
+    """The fold of a local summary, and the tokens that are in view after it."""
+    made = present(fallback_summary(world.situation, "tool", "asked"))
+    fold = next(edit for edit in made.edits if isinstance(edit, Fold))
+    return fold, world.folded.with_edits(made.edits).view.tokens
+
+
+class CountingCounter(TokenCounter):
+    """A counter that knows how many characters it has counted."""
+
+    chars = 0
+
+    def text(self, text):
+        self.chars += len(text)
+        return super().text(text)
+
+
+def test_a_later_summary_counts_no_sentence_again():
+    world = World(window=200_000, judged=False)
+    for at in range(40):
+        world.user(guidelines(at, 3_000))
+        world.call("read", "x = 1\n" * 400, file_path=f"src/part_{at}.py")
+    counted = list[int]()
+    for _ in range(2):
+        world.user("Go on.")
+        world.reply("ok")
+        counter = CountingCounter(None)
+        fallback_summary(replace(world.situation, counter=counter), "tool", "asked")
+        counted.append(counter.chars)
+    prompts = (entry for entry in world.folded.entries if isinstance(entry, Prompt))
+    said = sum(len(text) for prompt in prompts for text in prompt.texts)
+    # The sentences once, and the drafts of the two cuts that are tried.
+    assert counted[0] <= 4 * said and counted[1] <= counted[0] - 0.7 * said
 
 
 def words(world, room):

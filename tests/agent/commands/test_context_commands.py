@@ -621,7 +621,7 @@ def test_words_behind_compact_are_not_reported_where_nothing_was_compacted(tmp_p
 
 
 def test_the_context_names_records_and_files_with_their_own_sizes_and_no_empty_rows(tmp_path: Path) -> None:
-    files(tmp_path, 12, lines=60)
+    files(tmp_path, 14, lines=50)
 
     async def work(run: ControllerRun) -> None:
         said = await run.do(READ_ALL, "/compact", "/context")
@@ -733,7 +733,7 @@ def test_what_a_block_that_is_dropped_costs_is_reported_before_anything_is_sent(
 
 
 def test_why_a_record_cannot_be_dropped_is_reported_by_the_id_that_it_is_listed_with(tmp_path: Path) -> None:
-    files(tmp_path, 12, lines=60)
+    files(tmp_path, 14, lines=50)
 
     async def work(run: ControllerRun) -> None:
         listed = await run.do(READ_ALL, "/compact", "/context")
