@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from .directives import (
     COMMITMENT_KINDS,
-    FACT,
     ITEM_START,
     LASTING,
     MAX_SENTENCE_CHARS,
@@ -26,6 +25,7 @@ from .directives import (
 )
 
 HEADING = -1  # of a label without text
+MAX_BRIEF_CHARS = 100  # of a promise next to calls; a longer sentence there describes steps
 MAX_UNKNOWN_CHARS = 160  # of a sentence in an unknown language, to be kept
 ShownKind = CommitmentKind | Literal["said"]
 
@@ -66,7 +66,8 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
             taken = False
         else:
             taken = True
-        if (shown := kind or under) and weight != HEADING and (lists or not introduces):
+        titles = sentence.startswith("#") and weight != LASTING  # of what follows, which says it
+        if (shown := kind or under) and weight != HEADING and not titles and (lists or not introduces):
             yield Commitment(shown, text=sentence, weight=weight or REQUEST)
 
 
@@ -99,9 +100,14 @@ def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one tes
         return 0
     if has("vows", sentence):
         return LASTING
+    brief = len(sentence) <= MAX_BRIEF_CHARS
+    if acts and not (brief and not has("one_of_several_steps", sentence)):
+        return 0
     # Each kind is evaluated only if it is needed.
     lasting = (has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held"))
     if has("own_future", sentence):
+        if has("offers", sentence):
+            return 0
         if any(lasting):
             return LASTING
         return 0 if acts or has("next_step", sentence) else REQUEST
@@ -114,9 +120,15 @@ def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one tes
         return REQUEST if untouched and (has("lasting", sentence) or has("denied", sentence)) else 0
     if pattern("agrees").match(sentence) is not None:
         return REQUEST
-    own = has("own", sentence)
-    if has("told", sentence) or not (own or untouched or has("deixis", sentence)):
+    return _weight_of_statement(sentence, untouched)
+
+
+def _weight_of_statement(sentence: str, untouched: bool) -> int:
+    """Weigh a sentence without an announcement, said at the end of a turn."""
+    if has("told", sentence):
         return 0
-    if untouched or has("binding", sentence):
-        return REQUEST if own else WISH
-    return FACT if has("will", sentence) or any(lasting) else 0
+    if has("own", sentence):
+        return REQUEST if untouched or has("binding", sentence) else 0
+    # Without the speaker it is rather about the program; "the lock file stays untouched" may be a promise.
+    brief = len(sentence) <= MAX_BRIEF_CHARS and not ITEM_START.match(sentence)
+    return WISH if untouched and brief else 0

@@ -112,6 +112,27 @@ TOLD = (
     "Зараз прочитаю файл.",
     "Всі тести проходять.",
 )
+# What assistants write in the course of their work, next to calls and at the end of a turn.
+NARRATED = (
+    "I'll check the current workflows rather than guess.",
+    "I'll keep waiting until it completes or fails.",
+    "I'll only read files for now.",
+    "I'm going to fetch the branch without rewriting the remote, then use a worktree for all of the edits.",
+    "Then I'll validate it before rerunning, and then I'll leave the checkout alone.",
+    "The server rejected the token and closed the connection.",
+    "The parser must be called before the first read.",
+    "## Why the chain can't work",
+)
+REPORTED = (
+    "Say the word and I'll always keep it in sync.",
+    "I'd request changes.",
+    "I'll add it if you want.",
+    "Right shape, wrong finish.",
+    "The tracker rejected the claim because of its owner.",
+    "No emoji is left in the sidebar.",
+    "The trade-off is in the context document.",
+    "The cache is always filled before it is read.",
+)
 # Of these languages no phrases are known.
 UNKNOWN = (
     "Neměním schéma databáze.",
@@ -142,6 +163,11 @@ def test_short_forms_in_many_languages_are_known(kind, sentence, acts):
 @each_row("acts", [False, True])
 @each_row("sentence", TOLD)
 def test_an_account_of_the_work_is_not_a_commitment(sentence, acts):
+    assert list(commitments(f"It has 40 lines.\n\n{sentence}", acts)) == []
+
+
+@each_row(("sentence", "acts"), [*((each, True) for each in NARRATED), *((each, False) for each in REPORTED)])
+def test_steps_offers_and_statements_about_the_program_bind_nobody(sentence, acts):
     assert list(commitments(f"It has 40 lines.\n\n{sentence}", acts)) == []
 
 

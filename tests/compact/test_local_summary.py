@@ -578,7 +578,7 @@ def test_what_the_assistant_promised_decided_and_gave_up_stands_verbatim_with_it
 
 def test_a_statement_that_may_be_no_promise_is_listed_as_said():
     world = started()
-    world.reply("I'll keep you posted on the port. My build always takes the slow path.")
+    world.reply("I'll keep you posted on the port. The old port stays untouched.")
     kinds = {each.text: (each.kind, each.weight) for each, _ in local_summary(world).commitments}
     (unsure,) = [text for text, (kind, weight) in kinds.items() if kind == "promise" and weight < REQUEST]
     said = commitments_text(local_summary(world), COUNT, 500).partition("Said by the assistant")[2]
