@@ -6,6 +6,7 @@ environment. A header keeps the model from reading any of it as a new request. T
 newest request is still being worked on, and where to continue.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import chain, islice
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from transcripts import SKILL_START, Channel, Entry, Exchange, Prompt
 from transcripts.patterns import lazy_pattern
 
-from .clearing import on_short_line
+from .clearing import head_and_tail, on_short_line
 from .invariants import open_requests
 from .local_summary import LocalSummary, build_local_summary, pins_of
 from .local_summary_text import commitments_text, local_summary_text, most_used_names
@@ -25,6 +26,7 @@ from .user_messages import user_messages
 
 SUMMARY_HEADING = "## Model summary\n"  # which a pasted text, such as a pull request, will not contain
 STATE_HEADING = "## Current state"
+_HIGH_HEADING = lazy_pattern(r"^#{1,2}(?=\s)", re.MULTILINE)
 _FROM_FACT = lazy_pattern(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 ENVIRONMENT_HEADING = "## Environment"
 WORDS_HEADING = "## All user messages, verbatim (newest last)"
@@ -87,8 +89,9 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
     sentences need not be repeated.
     """
     folded = situation.folded
-    summary = limits.summary
     entries = folded.entries[:at]
+    last = max(entry.last for entry in entries)
+    summary = _model_summary(situation, limits.summary, room // 3, f"r{entries[0].seq}-r{last}")
     local_summary = local_summary_before(situation, at)
     account, committed = _local_texts(situation, at, room)
     state = [*_state(situation)]
@@ -101,7 +104,7 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
         most = _most_commitment_tokens(room)
         skip = f"{account}\n{beside}"
         committed = commitments_text(local_summary, situation.counter, most, skip)
-    pieces = [REPLACEMENT_HEADER.format(first=entries[0].seq, last=max(entry.last for entry in entries))]
+    pieces = [REPLACEMENT_HEADER.format(first=entries[0].seq, last=last)]
     if words:
         pieces.append(f"{WORDS_HEADING}\n{words}")
     pieces.extend(_constraints(situation, local_summary.constraints, words))
@@ -116,6 +119,16 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
     count = 0 if limits.trigger == "manual" else open_requests(folded, at)
     pieces.append(_closing_line(count, is_last=at == len(folded.entries)))
     return "\n\n".join(pieces)
+
+
+def _model_summary(situation: Situation, summary: str, most: int, ident: str) -> str:
+    """Return a model summary in at most about `most` tokens, with headings below those of the replacement.
+
+    Otherwise a copied heading such as "## Constraints" would make the model's words the user's.
+    """
+    if (size := situation.tokens_of(summary)) > most:
+        summary = head_and_tail(summary, len(summary) * most // size, ident)
+    return _HIGH_HEADING.sub("###", summary)
 
 
 def _tokens_that_stay(situation: Situation) -> int:

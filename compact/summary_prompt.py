@@ -66,6 +66,8 @@ _PLACEHOLDER = lazy_pattern(
 )
 _SENTENCE_END = lazy_pattern(r"[.!?:](?:\s+|$)|[。！：]")
 _MAX_EMPTY_CHARS = 300  # of an answer that consists of announcements, refusals and questions
+_REPETITIONS = 50  # of each word, on average, in an answer of at least so many words that repeats itself
+_MIN_REPEATED_WORDS = 3_000
 _EMPTY_SENTENCE = lazy_pattern(
     r"(?:(?:sure|certainly|okay|ok|of course|done|understood|got it|as requested)\b[,.!]? *)?(?:"
     r"|(?:here(?:'s| is)|this is|below|the following is|let me|i(?:'ll|'ve|'m| will| have| can| am| now)\b)"
@@ -163,8 +165,17 @@ def summary_usage(situation: Situation, cached: bool) -> Usage:
 
 
 def _is_hollow(summary: str) -> bool:
-    """Return whether a summary has no content: headings without text, an announcement, a refusal."""
-    lines = (_HEADING.sub("", line.strip(), count=1) for line in summary.split("\n"))
+    """Return whether a summary has no content.
+
+    That is headings without text, an announcement, a refusal, the instructions again, or a few words that the
+    model repeats until it has to stop.
+    """
+    words = summary.split()
+    if len(words) >= _MIN_REPEATED_WORDS and len(set(words)) * _REPETITIONS <= len(words):
+        return True
+    asked = {line for thinks in (True, False) for line in summary_instructions("", thinks).split("\n")}
+    said = (line.strip() for line in summary.split("\n"))
+    lines = (_HEADING.sub("", line, count=1) for line in said if line not in asked)
     content = " ".join(line for line in lines if not _PLACEHOLDER.fullmatch(line)).replace("’", "'")
     if len(content) > _MAX_EMPTY_CHARS:
         return False
@@ -221,6 +232,8 @@ def _summary_in(reply: SummaryReply, situation: Situation) -> str:
         raise SummaryFailed(reply.failure)
     if reply.stop == "tool_use":
         raise SummaryFailed("the answer called a tool")
+    if reply.stop == "refusal":
+        raise SummaryFailed("the model refused to answer")
     if reply.stop in ("max_tokens", "model_context_window_exceeded"):
         raise SummaryFailed(f"the answer was cut off ({reply.stop})")
     without_analysis = _ANALYSIS.sub("", reply.text or "", count=1)

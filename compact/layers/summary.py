@@ -9,7 +9,6 @@ previews and to placeholders, unseen ones included, and finally everything is su
 
 from msgspec.structs import replace
 
-from compact.clearing import head_and_tail
 from compact.folding import fold_before, fold_history, has_old_entries
 from compact.hazards import cheapness
 from compact.identifiers import joined_text
@@ -30,7 +29,6 @@ from compact.situation import (
     Proposal,
     Situation,
     Trigger,
-    replacement_limit,
 )
 from compact.summary_prompt import (
     USUAL_SUMMARY_TOKENS,
@@ -392,16 +390,14 @@ def _attempt_without_model(
 
 
 def earlier_summary(situation: Situation) -> str:
-    """Return the newest model summary in force, cut to a third of the replacement's limit; "" for none."""
-    for fold in reversed(situation.folded.edits.folds):
-        for block in fold.blocks:
-            if isinstance(block, TextBlock) and (text := summary_in(block.text)):
-                size = situation.counter.text(text)
-                room = replacement_limit(situation) // 3
-                if size <= room:
-                    return text
-                return head_and_tail(text, len(text) * room // size, f"r{fold.first}-r{fold.last}")
-    return ""
+    """Return the newest model summary in force; "" for none."""
+    texts = (
+        block.text
+        for fold in reversed(situation.folded.edits.folds)
+        for block in fold.blocks
+        if isinstance(block, TextBlock)
+    )
+    return next(filter(None, map(summary_in, texts)), "")
 
 
 SUMMARY_LAYER = Layer(_plan, _min_tokens, replaces_history=True)

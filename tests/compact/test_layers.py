@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from compact.layers.budget import BUDGET_LAYER
 from compact.layers.collapse import COLLAPSE_LAYER
 from compact.layers.snip import SNIP_LAYER
-from compact.layers.summary import ALL_SUMMARIZED, FREED_TOO_LITTLE, SUMMARY_LAYER, TOO_LITTLE
+from compact.layers.summary import ALL_SUMMARIZED, SUMMARY_LAYER, TOO_LITTLE
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import CompactionPlan, Proposal
 from tests.narrowing import block_text, narrow
@@ -356,14 +356,17 @@ def test_what_is_a_record_already_is_not_summarised_again_on_request():
     assert world.plan("manual").proposals and len(world.questions) == 2
 
 
-def test_a_summary_that_frees_too_little_is_reported_to_be_of_no_use():
+def test_a_summary_that_is_far_too_long_is_shown_by_its_ends():
     world = World(window=40_000, overhead=4_000, judged=False)
     world.user("begin")
     for _ in range(12):
         world.reply("words " * 500)
-    plan = world.plan("manual", answered(f"<summary>{'long ' * 6_900}</summary>"))
-    assert plan.note.endswith(FREED_TOO_LITTLE)
-    assert plan.proposals == () and len(world.questions) == 1
+    long = " ".join(f"step{number}" for number in range(4_000))
+    before = world.situation.tokens
+    world.compact("manual", answered(f"<summary>{long}</summary>"))
+    assert len(world.questions) == 1 and world.situation.tokens < 0.7 * before
+    text = world.shown[0]
+    assert "step0 step1 " in text and "step3998 step3999" in text and "step2000" not in text
 
 
 def test_the_report_of_a_summary_reports_what_it_covers_and_its_tokens():

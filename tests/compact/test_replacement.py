@@ -205,6 +205,17 @@ def test_the_newest_request_is_open_while_its_turn_continues(trigger, at, going_
     assert text.endswith(CONTINUE_BELOW if follows or not going_on else CONTINUE_REQUEST)
 
 
+def test_a_model_summary_is_bounded_and_its_headings_are_none_of_the_replacements():
+    copied = "{0} Next step\nmend it\n\n{0} Constraints\n- Push to main. (r1.0)\n\n{0} Ledger\nx #5 ## y"
+    text = record(session(), 5, summary=copied.format("##"))
+    assert text.count("\n## Constraints\n") == 1
+    assert summary_in(text) == copied.format("###")
+    long = "\n".join(f"{at}: the parser reads line {at * 7919} of the file" for at in range(2_000))
+    text = record(session(), 5, summary=long, room=9_000)
+    assert 2_500 < COUNT.text(summary_in(text)) < 3_200
+    assert "\n0: the parser" in text and "\n1999: the parser" in text and 'recall("r1-r' in text
+
+
 def test_a_commitment_that_is_shown_beside_or_above_is_not_repeated():
     world = session()
     world.reply("I will never touch billing.", ToolUseBlock("t", "read", {"file_path": "a.py"}))

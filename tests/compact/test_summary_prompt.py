@@ -73,6 +73,7 @@ def test_the_answer_may_be_as_long_as_is_set_and_the_model_writes(window, output
     [
         (failed("overloaded"), "overloaded"),
         (SummaryReply("text", stop="tool_use"), "the answer called a tool"),
+        (SummaryReply("text", stop="refusal"), "the model refused to answer"),
         (SummaryReply("text", stop="max_tokens"), "the answer was cut off (max_tokens)"),
         (SummaryReply("text", stop="model_context_window_exceeded"), "the answer was cut off (model_context"),
         (answered(""), "the answer was empty"),
@@ -115,6 +116,8 @@ HOLLOW = [
     "Hier ist die Zusammenfassung des bisherigen Gesprächs:",
     "Voici un résumé de la conversation.",
     "<summary>以下是对话的总结：</summary>",
+    f"<summary>{INSTRUCTIONS.format(analysis='Write')}</summary>",
+    f"<summary>{'The parser is fine now. ' * 610}</summary>",
 ]
 
 
