@@ -38,6 +38,7 @@ EDITED_WEIGHT = 2.0  # of the definition around an edited place
 MAX_CONSTRAINT_CHARS = 300
 MAX_ERROR_CHARS = 160
 MAX_LISTED_COMMAND_CHARS = 120
+MAX_SEARCHED_COMMAND_CHARS = 2_000  # of a command, for paths; a longer one contains a file
 MAX_FAILED_COMMAND_CHARS = 60  # before what it said
 MAX_COMMAND_RESULT_CHARS = 100  # of the line with a command's result
 MIN_ANNOUNCEMENT_CHARS = 20  # a shorter one means nothing by itself
@@ -59,7 +60,7 @@ _LOOKING_COMMAND = lazy_pattern(
 )
 Scores = dict[str, float]
 MadeOf = tuple[int, int, tuple[ToolKind, ...]]
-ScoreKind = Literal["read", "changed", "gone", "names", "numbers"]
+ScoreKind = Literal["read", "changed", "gone", "paths", "names", "numbers"]
 
 
 class Command(Struct, frozen=True):
@@ -265,6 +266,7 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     command = " ".join(line.split()) if isinstance(line, str) else ""
     telling = _telling_line(text, kind, failed)
     if command:
+        account.uses.append(("paths", at, dict.fromkeys(_paths_in(use), 1.0)))
         code = result.about.get("exit") if result is not None else None
         ended = str(code) if code is not None else "error" * failed
         looks = _LOOKING_COMMAND.match(command) is not None
@@ -281,6 +283,14 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     elif not result.remarks and not text.startswith("[interrupted"):  # a refusal is among the user's words
         shown = " ".join(filter(None, (use.name, path or command[:MAX_FAILED_COMMAND_CHARS])))
         account.outcomes.append((called, ": ".join(filter(None, (shown, telling)))[:MAX_ERROR_CHARS]))
+
+
+def _paths_in(use: ToolUseBlock) -> Iterator[str]:
+    """Yield the paths and branches in a command and its other arguments, such as its directory."""
+    for text in strings(use.input):
+        for name in names(text[:MAX_SEARCHED_COMMAND_CHARS]):
+            if "/" in name and not name.startswith(("/dev/", "//")):
+                yield name
 
 
 class _Touch(NamedTuple):

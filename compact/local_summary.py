@@ -45,9 +45,9 @@ class LocalSummary(ListedParts):
 
     Scores are sums over uses, halved every HALF_LIFE_CALLS. `defined` has, by path, the names that a file
     defines; those that were not used outside of results have the score 0. `errors` are those that are still
-    open, by the call that failed, the newest last. `named`, `called` and `numbered` are the uses of names and
-    numbers, each with its weight; they are only summed up when a model summary is checked, as that takes
-    longer than everything else.
+    open, by the call that failed, the newest last. `used` are paths and branches in commands. `named`,
+    `called` and `numbered` are the uses of names and numbers, each with its weight; they are only summed up
+    when a model summary is checked, as that takes longer than everything else.
     """
 
     errors: dict[str, str] = field(default_factory=dict)
@@ -55,6 +55,7 @@ class LocalSummary(ListedParts):
     read: Scores = field(default_factory=dict)
     changed: Scores = field(default_factory=dict)
     gone: Scores = field(default_factory=dict)
+    used: Scores = field(default_factory=dict)
     defined: dict[str, Scores] = field(default_factory=dict)
     named: list[tuple[Mapping[str, float], float]] = field(default_factory=list)
     called: list[tuple[CallNames, float]] = field(default_factory=list)
@@ -269,6 +270,8 @@ def _add_use(local_summary: LocalSummary, kind: ScoreKind, found: Mapping[str, f
             _add(local_summary.changed, found, weight)
             for path in found:
                 drop_path(local_summary.gone, path)
+        case "paths":
+            _add(local_summary.used, found, weight)
         case "gone":
             _add(local_summary.gone, found, weight)
             for path in found:

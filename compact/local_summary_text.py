@@ -12,6 +12,8 @@ from .tokens import TokenCounter
 MAX_FILE_NAMES = 5  # of one file
 MAX_NAMES_TOKENS = 400  # of the names of all files
 CLOSINGS_TITLE = "Last replies to the user (beginnings, newest last)"
+OTHER_PATHS_TITLE = "Other paths and branches in commands"
+OTHER_PATHS_SHARE = 0.2
 CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
 _COMMITMENT_TITLES = {
     "promise": "Promised or confirmed by the assistant",
@@ -55,7 +57,10 @@ def local_summary_text(local_summary: LocalSummary, counter: TokenCounter, limit
         kept, used = _fitting(title, _newest(lines), counter, min(left, int(limit * share)))
         sections.extend(_section(title, kept if title != CLOSINGS_TITLE else kept[::-1]))
         left -= used
-    return "\n".join(sections)
+    shown = "\n".join(sections)
+    others = (path for path in _ranked(local_summary.used) if path not in shown)
+    kept, _ = _fitting(OTHER_PATHS_TITLE, others, counter, min(left, int(limit * OTHER_PATHS_SHARE)))
+    return "\n".join([*sections, *([f"{OTHER_PATHS_TITLE}: {', '.join(kept)}"] if kept else [])])
 
 
 def _last_of_each(closings: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

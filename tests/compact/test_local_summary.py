@@ -20,6 +20,7 @@ from compact.local_summary import (
 )
 from compact.local_summary_text import (
     CLOSINGS_TITLE,
+    OTHER_PATHS_TITLE,
     commitments_text,
     coverage,
     local_summary_text,
@@ -119,6 +120,17 @@ def test_files_that_patches_change_and_commands_print_are_known(monkeypatch):
         new, changed = (f"r{patched}.0", f"r{reply.seq}.0")
         assert ids == [("new.py", new), ("a.py", new), ("/p/c.py", changed)]
     assert world.folded.memo(building.EntryAccounts).distant.entries > 0
+
+
+def test_paths_and_branches_in_commands_are_listed_unless_they_are_shown_already():
+    world = started()
+    world.call("read", "x = 1", file_path="src/a.py")
+    world.call("bash", "ok", command="git push origin fix/parser 2>/dev/null", workdir="/p/other/tree")
+    long = f"python <<'E'\n{'x = 1' * 500}\nopen('deep/in/data.py')\nE"
+    world.call("bash", "ok", command=f"cat src/a.py {'x' * 200} docs/guide.md")
+    world.call("bash", "ok", command=long)
+    line = local_summary_text(local_summary(world), COUNT, 1_000).splitlines()[-1]
+    assert line == f"{OTHER_PATHS_TITLE}: docs/guide.md, /p/other/tree"  # fix/parser is in the command above
 
 
 def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():
