@@ -96,7 +96,7 @@ def _is_in_unknown_language(sentence: str) -> bool:
 
 def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one test after the other
     """Return the weight with which a sentence commits its speaker, 0 if it does not."""
-    if has("reports", sentence):
+    if has("reports", sentence) or has("offers", sentence):
         return 0
     if has("vows", sentence):
         return LASTING
@@ -106,8 +106,6 @@ def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one tes
     # Each kind is evaluated only if it is needed.
     lasting = (has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held"))
     if has("own_future", sentence):
-        if has("offers", sentence):
-            return 0
         if any(lasting):
             return LASTING
         return 0 if acts or has("next_step", sentence) else REQUEST

@@ -212,7 +212,7 @@ def is_foreign(sentence: str) -> bool:
     words = spoken_words(sentence)
     if sum(1 for char in sentence if char > "\u024f" and char.isalpha()) > len(sentence) // 8:
         return True
-    accented = any("\u00c0" <= char <= "\u024f" for char in sentence)
+    accented = any("\u00c0" <= char <= "\u024f" and char.isalpha() for char in sentence)  # not a × or ÷
     # "a" is a word of many languages.
     english = sum(word in closed_class("english") and not (accented and word == "a") for word in words)
     foreign = sum(word in closed_class("foreign") for word in words) + accented

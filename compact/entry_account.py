@@ -53,6 +53,7 @@ _ERROR_SIGN = lazy_pattern(
 _BLOCK_START = lazy_pattern(r"\n\s*(?:```|\|)")  # of code or a table in a reply
 _SENTENCE_END = lazy_pattern(r"(?<!\d)[.!?](?=\s)")
 _WORD = lazy_pattern(r"[A-Za-z_$][\w$]{2,}")
+_VARIABLE = lazy_pattern(r"\$[\w{(][\w./{}-]*")  # with the path below it
 _LEADING_CD = lazy_pattern(r"^cd \S+ ?(?:&&|;) ")
 _LOOKING_COMMAND = lazy_pattern(
     r"(?:cd \S+ ?(?:&&|;) )?(?:ls|cat|head|tail|grep|rg|find|fd|wc|sed -n|pwd|echo|which|tree"
@@ -205,7 +206,9 @@ def _add_text(account: EntryAccount, text: str, ident: str, acts: bool) -> None:
 
 def _beginning(text: str) -> str:
     """Return the first sentences of a text on one line, in about MAX_CLOSING_CHARS characters."""
-    plain = _BLOCK_START.split(text[: 4 * MAX_CLOSING_CHARS].strip())[0]
+    plain, *blocks = _BLOCK_START.split(text[: 4 * MAX_CLOSING_CHARS].strip(), maxsplit=1)
+    if plain.endswith(":") and blocks:  # the block says what was announced
+        plain = f"{plain} {blocks[0]}"
     line = " ".join(plain.replace("\n#", "\n").split()).lstrip("# ")
     if len(line) <= MAX_CLOSING_CHARS:
         return line
@@ -288,7 +291,7 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
 def _paths_in(use: ToolUseBlock) -> Iterator[str]:
     """Yield the paths and branches in a command and its other arguments, such as its directory."""
     for text in strings(use.input):
-        for name in names(text[:MAX_SEARCHED_COMMAND_CHARS]):
+        for name in names(_VARIABLE.sub(" ", text[:MAX_SEARCHED_COMMAND_CHARS])):
             if "/" in name and not name.startswith(("/dev/", "//")):
                 yield name
 

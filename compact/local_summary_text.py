@@ -6,6 +6,7 @@ from heapq import nsmallest
 from .commitments import Commitment
 from .directives import REQUEST
 from .entry_account import Command, FileEdit, Scores
+from .identifiers import base_name
 from .local_summary import LocalSummary
 from .tokens import TokenCounter
 
@@ -113,9 +114,20 @@ def _newest(lines: Iterable[str]) -> Iterable[str]:
 
 
 def _files_read(local_summary: LocalSummary) -> dict[str, str]:
-    """Return the files that were only read, as {line: path}; the line has the id of an attached text."""
+    """Return the files that were only read, as {line: path}; the line has the id of an attached text.
+
+    A file that is also listed by a longer path, since commands name it relative to a directory, is left out.
+    """
     ids = dict(local_summary.attached)
-    paths = (path for path in _ranked(local_summary.read) if path not in local_summary.changed)
+    by_name = dict[str, list[str]]()
+    for path in {*local_summary.read, *local_summary.changed}:
+        by_name.setdefault(base_name(path), []).append(path)
+    paths = (
+        path
+        for path in _ranked(local_summary.read)
+        if path not in local_summary.changed
+        and (path in ids or not any(other.endswith(f"/{path}") for other in by_name[base_name(path)]))
+    )
     return {f"{path} ({ids[path]})" if path in ids else path: path for path in paths}
 
 

@@ -130,6 +130,7 @@ REPORTED = (
     "Right shape, wrong finish.",
     "The tracker rejected the claim because of its owner.",
     "No emoji is left in the sidebar.",
+    "A real 1200×630 social card.",
     "The trade-off is in the context document.",
     "The cache is always filled before it is read.",
 )

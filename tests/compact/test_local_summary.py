@@ -126,11 +126,31 @@ def test_paths_and_branches_in_commands_are_listed_unless_they_are_shown_already
     world = started()
     world.call("read", "x = 1", file_path="src/a.py")
     world.call("bash", "ok", command="git push origin fix/parser 2>/dev/null", workdir="/p/other/tree")
+    world.call("bash", "ok", command=f"{'x' * 200} $OUT/golden-a/b.txt")
     long = f"python <<'E'\n{'x = 1' * 500}\nopen('deep/in/data.py')\nE"
     world.call("bash", "ok", command=f"cat src/a.py {'x' * 200} docs/guide.md")
     world.call("bash", "ok", command=long)
     line = local_summary_text(local_summary(world), COUNT, 1_000).splitlines()[-1]
     assert line == f"{OTHER_PATHS_TITLE}: docs/guide.md, /p/other/tree"  # fix/parser is in the command above
+
+
+def test_a_file_that_commands_name_by_a_shorter_path_is_listed_once():
+    world = started()
+    world.call("edit", "ok", file_path="/p/web/config.js")
+    world.call("read", "x", file_path="/p/src/a.py")
+    for command in ("cat config.js", "cat web/config.js", "sed -n 1,9p src/a.py", "cat src/b.py", "cat b.py"):
+        world.call("bash", "x = 1", command=command)
+    text = local_summary_text(local_summary(world), COUNT, 1_000)
+    read = text.partition("Files read:\n")[2].partition("\nCommands")[0].splitlines()
+    assert sorted(read) == ["- /p/src/a.py", "- src/b.py"]
+
+
+def test_a_reply_that_announces_a_table_is_shown_with_its_beginning():
+    world = started()
+    world.reply("Shipped, two commits:\n\n| commit | what |\n|---|---|\n| a1b2 | the parser |")
+    world.reply("It is done.\n\n```\nmake\n```")
+    shown = [text for text, _ in local_summary(world).closings]
+    assert "a1b2 | the parser" in shown[0] and shown[1] == "It is done."
 
 
 def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():
