@@ -79,8 +79,8 @@ async def _search(originals: Originals, arguments: RecallArguments, own: str) ->
     in_view = (own, originals.prompt_in_view())
     hits = tuple(hit for hit in found.hits if hit.id.partition(".")[0] not in in_view)
     if not hits:
-        is_wider = arguments.scope == "project" or found.is_vague
-        elsewhere = "" if is_wider else '; scope "project" searches earlier sessions too'
+        is_over = arguments.scope == "project" or found.note
+        elsewhere = "" if is_over else '; scope "project" searches earlier sessions too'
         text = f"No matches in this {arguments.scope}: {words}{elsewhere}"
         text += f"\n[{found.note}]" if found.note else ""
         return text_result(text, human=Display(note="nothing found"))

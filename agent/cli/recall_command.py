@@ -28,7 +28,6 @@ from shutil import get_terminal_size
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from agent.ui import wrap
 from tools.text import escaped
@@ -94,7 +93,8 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
         announce("reading", records.find(sid), 100e6)
         return print_text(environment_masks().all(record.original(f"{sid}/{id}")))
     in_one = given.scope == "session" or (given.session and given.scope is None)
-    search = _updated(ProjectSearch(project, project, environment_masks().all))
+    _update(project)
+    search = ProjectSearch(project, project, environment_masks().all)
     limit = max(1, min(given.limit, 1_000))
     scope = RecallScope((here,) if in_one else sids, limit=limit, search=search)
     if given.queries:
@@ -102,18 +102,15 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
     return _answer(scope, words, given.json)
 
 
-def _updated(search: ProjectSearch) -> ProjectSearch:
-    """Update the index and return the search to use; print a notice if that takes long."""
+def _update(home: Path) -> None:
+    """Update the index; print a notice if that takes long. If it fails, the search says why."""
     quiet_until = time.monotonic() + 1.0  # a shorter update needs no notice
-    if not update_index(search.home, lambda: time.monotonic() > quiet_until):
-        sys.stderr.write("cannot use the search index; each search makes its own, which takes longer\n")
-        return replace(search, index_wait_s=0.0)  # it was waited for, and each query would wait again
-    if time.monotonic() > quiet_until:
-        paths = ProjectRecords(search.home).paths()
+    is_usable = update_index(home, lambda: time.monotonic() > quiet_until)
+    if is_usable and time.monotonic() > quiet_until:
+        paths = ProjectRecords(home).paths()
         size = sum(path.stat().st_size for path in paths if path.exists())
         sys.stderr.write(f"indexing {size / 1e6:,.1f} MB of transcripts (once) ...\n")
-        update_index(search.home, lambda: False)
-    return search
+        update_index(home, lambda: False)
 
 
 def _answer(scope: RecallScope, query: str, as_json: bool) -> int:

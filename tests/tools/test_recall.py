@@ -48,8 +48,7 @@ class Originals:
     def find(self, words: str, scope: str, limit: int) -> SearchHits:
         found = [(id, whole) for id, whole in self.originals.items() if words in whole][:limit]
         hits = [Hit(id, "s", 0.0, f"{scope} hit", (whole[:40],), 1.0) for id, whole in found]
-        is_vague = words == "the"
-        return SearchHits(tuple(hits), "too common" if is_vague else self.note, is_vague=is_vague)
+        return SearchHits(tuple(hits), "too common" if words == "the" else self.note)
 
     def prompt_in_view(self) -> str:
         return transcripts.search.originals.Originals(self.folded, outputs=NOWHERE).prompt_in_view()

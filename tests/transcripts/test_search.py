@@ -27,7 +27,7 @@ from transcripts.listing import ProjectRecords
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.search import Hit, ProjectSearch, filling, ranking, update_index
 from transcripts.search import index_file as database_file
-from transcripts.search.index_file import INDEX_VERSION, IndexUnavailable, open_database
+from transcripts.search.index_file import INDEX_VERSION, use_index
 from transcripts.search.originals import Originals
 from transcripts.search.ranking import SearchResult, search_records
 from transcripts.session_lock import RECORDS_FOLDER
@@ -106,7 +106,7 @@ SAID = (
     "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 )
 WANTED = [
-    *((0, query) for query in ("Redis", "memcached", "缓存层", "服务器", "orders", "表", "使用", "池", "数")),
+    *((0, query) for query in ("Redis", "memcached", "缓存层", "服务器", "orders", "表", "使用", "数")),
     *((0, query) for query in ("größe", "Berechnen", "größeBerechnen", "größeberechnen", "GRÖSSE")),
     *((1, query) for query in ("AbstractSingletonProxyFactoryBeanConfiguration", "SingletonProxy")),
     *((1, query) for query in ("AbstractSingletonPro", "parsehttp", "parsehttp*", "parseHttpReq", "strasse")),
@@ -135,16 +135,6 @@ def test_words_of_any_script_spelling_and_length_are_found(tmp_path: Path, place
     write(tmp_path, "c", *others, *said)
     (best, *_) = search_records(tmp_path, query, ["c"], 5, 60).found
     assert best.fact.seq == 10 * (place + 1)
-
-
-@pytest.mark.parametrize(
-    ("query", "place"), [("🚀", "🚀"), ("🚀 train", "🚀"), ("family 👧🏽", "👧"), ("❌\ufe0f", "❌")]
-)
-def test_emoji_are_found(project: Path, query: str, place: str) -> None:
-    said = ("nothing here 🎉", "the 🚀train leaves", "a family: 👨\u200d👩\u200d👧🏽", "❌ failed")
-    write(project, "c", *(User(n, NOON, (TextBlock(text),)) for n, text in enumerate(said, 1)))
-    (best, *_) = search_records(project, query, ["c"], 5, 60).found
-    assert place in best.text and best.text[best.start] in query
 
 
 def test_a_long_text_that_has_all_words_comes_before_what_is_beside_it(project: Path) -> None:
@@ -176,7 +166,7 @@ def test_a_place_is_right_behind_letters_that_are_several_when_folded(project: P
 
 
 def test_no_index_is_made_for_common_words_or_without_sessions(project: Path) -> None:
-    assert search_records(project, "what is it", ("one",), 5).is_vague
+    assert "too common" in search_records(project, "what is it", ("one",), 5).note
     assert search_records(project, "parser", (), 5) == SearchResult()
     assert not index_file(project).exists()
 
@@ -191,9 +181,12 @@ def test_many_sessions_are_indexed_in_one_transaction(project: Path) -> None:
     for number in range(20):
         write(project, f"20260103-{number:06d}-aaaaaaaa", *SECOND)
     statements: list[str] = []
-    with open_database(project) as database:
+
+    def update(database: sqlite3.Connection) -> int:
         database.set_trace_callback(statements.append)
-        assert filling.IndexFiller(project, database).update(ProjectRecords(project).sids(), math.inf) == 0
+        return filling.IndexFiller(project, database).update(ProjectRecords(project).sids(), math.inf)
+
+    assert use_index(project, update) == 0
     assert statements.count("BEGIN") == statements.count("COMMIT") == 1
 
 
@@ -215,6 +208,7 @@ def test_a_very_common_word_is_found_if_it_is_the_only_one(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranking, "MAX_SCORED", 20)
+    monkeypatch.setattr(ranking, "MAX_COUNTED", 20)
     write(project, "c", *(User(seq, NOON, (TextBlock(f"walrus number{seq}"),)) for seq in range(1, 101)))
     assert len(found(project, "walrus", "c", limit=200)) == 100
     assert found(project, "walrus number77", "c")[0] == "c77"
@@ -222,7 +216,8 @@ def test_a_very_common_word_is_found_if_it_is_the_only_one(
 
 def test_common_words_count_too(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "MAX_SCORED", 20)
-    monkeypatch.setattr(ranking, "MAX_RANKED", 60)
+    monkeypatch.setattr(ranking, "MAX_COUNTED", 20)
+    monkeypatch.setattr(ranking, "MIN_RANKED", 60)
     said = [
         "A crane and a walrus, as told by the man who counts the boats of this old port.",
         *["The harbour sleeps."] * 50,
@@ -484,22 +479,15 @@ def be_a_link(path: Path) -> None:
     path.symlink_to(other)
 
 
-def be_a_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-@pytest.mark.parametrize("spoil", [Path.unlink, spoil_header, spoil_middle, cut, age, be_a_link, be_a_folder])
+@pytest.mark.parametrize("spoil", [Path.unlink, spoil_header, spoil_middle, cut, age, be_a_link])
 def test_an_index_that_is_missing_damaged_or_older_is_created_again(
     project: Path, spoil: Callable[[Path], None]
 ) -> None:
     before = found(project, "bikeshed colour")
     spoil(index_file(project))
-    assert found(project, "bikeshed colour")[0] == before[0]
-    if spoil is not be_a_folder:  # which needs a user
-        assert found(project, "bikeshed colour") == before
-        with closing(sqlite3.connect(index_file(project))) as database:
-            assert database.execute("PRAGMA user_version").fetchone() == (INDEX_VERSION,)
+    assert found(project, "bikeshed colour") == before
+    with closing(sqlite3.connect(index_file(project))) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (INDEX_VERSION,)
     if spoil is be_a_link:
         assert (project / "someone's file").read_text() == "precious"
 
@@ -517,7 +505,7 @@ def test_records_behind_a_link_are_not_a_place_for_an_index(project: Path) -> No
     elsewhere = project / "elsewhere"
     elsewhere.mkdir()
     (project / SEARCH_FOLDER).symlink_to(elsewhere)
-    assert found(project, "bikeshed")  # read through
+    assert "contains a symbolic link" in search_records(project, "bikeshed", ["a"], 5).note
     assert list(elsewhere.iterdir()) == []
 
 
@@ -528,16 +516,15 @@ def test_a_project_that_was_moved_away_is_not_created_again(project: Path) -> No
     assert found(away, "bikeshed")
 
 
-def test_while_another_process_uses_the_index_one_in_memory_ranks_alike(
+def test_a_search_does_not_wait_for_ever_for_another_process(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = "how often do we retry, and what is the jitter?"
-    ranked = found(project, query)
+    found(project, "bikeshed")
+    monkeypatch.setattr(database_file, "INDEX_WAIT_S", 0.0)
     with (project / SEARCH_FOLDER / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(IndexUnavailable), open_database(project, 0.0):
-            pass
-        assert len(ranked) > 2 and found(project, query) == ranked
+        told = "transcripts cannot be searched: another process uses the search index"
+        assert search_records(project, "bikeshed", ["a"], 5).note == told
 
 
 def test_a_search_does_not_wait_for_a_database_that_something_else_holds(project: Path) -> None:
@@ -545,8 +532,9 @@ def test_a_search_does_not_wait_for_a_database_that_something_else_holds(project
     with closing(sqlite3.connect(index_file(project), isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         began = time.monotonic()
-        update_index(project, lambda: False)
-        assert {"a5", "b1"} <= set(found(project, "bikeshed"))
+        assert not update_index(project, lambda: False)
+        told = "transcripts cannot be searched: database is locked"
+        assert search_records(project, "bikeshed", ["a"], 5).note == told
         assert time.monotonic() - began < 5  # by default SQLite waits so long for each of the two
 
 
@@ -587,14 +575,11 @@ def test_to_index_does_not_mark_a_record_as_read(project: Path) -> None:
     assert path.stat().st_atime_ns == 1_000_000_000
 
 
-def test_an_index_of_records_that_are_mostly_gone_begins_again(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(filling, "MIN_STALE_FACTS", 0)
+def test_an_index_of_records_that_are_mostly_gone_begins_again(project: Path) -> None:
     update_index(project, lambda: False)
     (project / RECORDS_FOLDER / "a.jsonl").unlink()
     update_index(project, lambda: False)
-    with open_database(project) as database:
+    with closing(sqlite3.connect(index_file(project))) as database:
         assert database.execute("SELECT rowid FROM words WHERE words MATCH 'jitter'").fetchall() == []
     assert found(project, "bikeshed") == ["b1"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
@@ -17,23 +18,22 @@ from typing import TYPE_CHECKING
 
 from ..codec import BadLine, decode_line
 from ..errors import StoreError
-from ..facts import Fact, Opened, Reply, Result, Rewound, User
+from ..facts import Fact, Reply, Result, Rewound, User
 from ..listing import ProjectRecords
 from ..load import MAX_LINE_BYTES
 from ..render_text import indexed_text
 from ..session_lock import RECORDS_FOLDER, path_of
 from ..storage.disk import opened_unread
 from ..stored_outputs import OUTPUTS_FOLDER
-from .index_file import LOCK_POLL_S, IndexDamaged, IndexUnavailable, open_database
+from .index_file import LOCK_POLL_S, IndexUnavailable, use_index
 from .words import USER_TERM, document_terms
 
 if TYPE_CHECKING:
     import sqlite3
 
 MAX_TEXT_CHARS = 1_000_000  # of a fact; later text is not found
-MIN_STALE_FACTS = 1_000  # of removed transcripts; with fewer the index is not rebuilt
 FILE_BITS = 32  # of the id of a fact, for its number in the file
-_READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound", b"opened"))
+_READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound"))
 
 
 class IndexFiller:
@@ -48,105 +48,93 @@ class IndexFiller:
 
         All of it is one transaction: one for each session would take longer than reading a short one.
         """
-        known = dict(self._db.execute("SELECT sid, size FROM files"))
-        changed = dict[str, int]()
-        folder = os.fspath(self._home / RECORDS_FOLDER)
-        for sid in sids:
-            with suppress(OSError):  # one that was removed
-                size = os.lstat(f"{folder}/{sid}.jsonl").st_size
-                if size != known.get(sid):
-                    changed[sid] = size
         until = time.monotonic() + seconds
+        known = dict(self._db.execute("SELECT sid, size FROM files"))
+        folder = os.fspath(self._home / RECORDS_FOLDER)
         left = 0
         with self._db:
             self._db.execute("BEGIN")
-            for sid, size in changed.items():
-                if time.monotonic() > until:
-                    left += max(0, size - known.get(sid, 0))
-                    continue
-                with suppress(OSError, StoreError):  # another user's, or not named like a session
-                    left += self._update_one(sid, until)
+            for sid in sids:
+                with suppress(OSError, StoreError):  # removed, another user's, or not named like a session
+                    size = os.lstat(f"{folder}/{sid}.jsonl").st_size
+                    if size != known.get(sid):
+                        is_over = time.monotonic() > until
+                        left += max(0, size - known.get(sid, 0)) if is_over else self._update_one(sid, until)
         return left
 
     def forget_all_but(self, sids: Collection[str]) -> bool:
-        """Drop all other sessions; return True if so much is stale that the index must be rebuilt."""
-        wanted = frozenset(sids)
-        for (sid,) in self._db.execute("SELECT sid FROM files WHERE sid IS NOT NULL").fetchall():
-            if sid not in wanted:
-                self._drop(sid)
-        query = "SELECT total(facts), total(facts * (sid IS NULL)) FROM files"
-        every, stale = self._db.execute(query).fetchone()
-        is_stale = bool(stale > max(MIN_STALE_FACTS, every / 4))
-        if is_stale:
+        """Drop all other sessions; return True if so much is stale that the index must be rebuilt.
+
+        The words of facts that were dropped stay until then, but are not found.
+        """
+        gone = {sid for (sid,) in self._db.execute("SELECT sid FROM files")}.difference(sids)
+        if not gone:
+            return False
+        self._db.executemany("DELETE FROM files WHERE sid = ?", [(sid,) for sid in gone])
+        query = "SELECT count(*), (SELECT total(facts) FROM files) FROM facts"
+        every, live = self._db.execute(query).fetchone()
+        if every > 2 * live:
             self._db.execute("PRAGMA user_version = 0")
-        return is_stale
+        return bool(every > 2 * live)
 
     def _update_one(self, sid: str, until: float) -> int:
         """Index the rest of one transcript; return the bytes that are left of it."""
         with opened_unread(path_of(self._home, sid)) as fd, os.fdopen(os.dup(fd), "rb") as file:
-            query = "SELECT id, size, mark, facts, opened FROM files WHERE sid = ?"
+            query = "SELECT id, size, mark, facts FROM files WHERE sid = ?"
             row = self._db.execute(query, (sid,)).fetchone()
-            if row and os.pread(fd, len(row[2]), row[1] - len(row[2])) != row[2]:
-                self._drop(sid)  # another file was indexed before
-                row = None
-            if not row:
-                self._db.execute("INSERT INTO files (sid) VALUES (?)", (sid,))
+            if row is None or os.pread(fd, len(row[2]), row[1] - len(row[2])) != row[2]:
+                # The file is new, or takes the place of another one.
+                self._db.execute("REPLACE INTO files (sid, size, mark, facts) VALUES (?, 0, x'', 0)", (sid,))
                 row = self._db.execute(query, (sid,)).fetchone()
-            id, end, _, number, opened = row
+            id, end, _, number = row
             file.seek(end)
             while time.monotonic() <= until and (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n"):
                 if any(kind in line[:300] for kind in _READ_KINDS):
                     with suppress(BadLine):
-                        fact, _ = decode_line(line)
-                        opened = end if isinstance(fact, Opened) else opened
-                        number += self._add(fact, end, id << FILE_BITS | number, opened)
+                        number += self._add(decode_line(line)[0], end, id << FILE_BITS | number)
                 end += len(line)
             mark = os.pread(fd, 32, max(0, end - 32))  # includes a checksum
-            query = "UPDATE files SET size = ?, mark = ?, facts = ?, opened = ? WHERE id = ?"
-            self._db.execute(query, (end, mark, number, opened, id))
+            query = "UPDATE files SET size = ?, mark = ?, facts = ? WHERE id = ?"
+            self._db.execute(query, (end, mark, number, id))
             return os.fstat(fd).st_size - end if time.monotonic() > until else 0
 
-    def _drop(self, sid: str) -> None:
-        """Forget a transcript. Its facts stay until the index is rebuilt, but are not found."""
-        self._db.execute("UPDATE files SET sid = NULL WHERE sid = ?", (sid,))
-
-    def _add(self, fact: Fact, at: int, id: int, opened: int) -> bool:
+    def _add(self, fact: Fact, at: int, id: int) -> bool:
         """Index a fact at an offset of its transcript under an id; return whether it was added."""
         if isinstance(fact, Rewound) and 0 < fact.to < fact.seq:
             query = "UPDATE facts SET rewound = 1 WHERE id BETWEEN ? AND ? AND seq BETWEEN ? AND ?"
             self._db.execute(query, (id >> FILE_BITS << FILE_BITS, id, fact.to, fact.seq))
         if not isinstance(fact, User | Reply | Result):
             return False
-        terms = document_terms(indexed_text(fact, self._home / OUTPUTS_FOLDER)[:MAX_TEXT_CHARS])
-        if not terms and not isinstance(fact, Reply):  # a reply names the calls of results
+        text = indexed_text(fact, self._home / OUTPUTS_FOLDER)[:MAX_TEXT_CHARS]
+        words = document_terms(text)
+        if not words and not isinstance(fact, Reply):  # a reply names the calls of results
             return False
-        words = [term if times == 1 else f"{term} {term}" for term, times in terms.items()]
+        # The same output is one hit wherever it was shown, the same words only in copies of a session.
+        hash = zlib.crc32(text.encode(errors="replace"), 0 if isinstance(fact, Result) else int(fact.ts))
         if words and not isinstance(fact, Result):
             words.append(time.strftime("%Y%m%d %B", time.gmtime(fact.ts)))
         if words and isinstance(fact, User):
             words.append(USER_TERM)
         self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (id, " ".join(words)))
-        self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?, 0)", (id, fact.seq, at, opened))
+        self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?, 0)", (id, fact.seq, at, hash))
         return True
 
 
-def update_index(home: Path, is_over: Callable[[], bool], again: bool = True) -> bool:
+def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
     """Update the project's index in small steps, between which searches can use it.
 
-    Blocks; ends early once `is_over` returns True. Returns False only if the index cannot be used, also not
-    when it is created `again` in place of a damaged one.
+    Blocks; ends early once `is_over` returns True. Returns False only if the index cannot be used.
     """
+
+    def is_complete(database: sqlite3.Connection) -> bool:
+        filler = IndexFiller(home, database)
+        return not filler.forget_all_but(sids) and not filler.update(sids, 0.2)
+
     try:
         sids = ProjectRecords(home).sids()
-        while not is_over():
-            with open_database(home) as database:
-                filler = IndexFiller(home, database)
-                if not filler.forget_all_but(sids) and not filler.update(sids, 0.2):
-                    return True
+        while not is_over() and not use_index(home, is_complete):
             time.sleep(2 * LOCK_POLL_S)  # so that a search that waits gets the lock
         return True
-    except IndexDamaged:
-        return again and update_index(home, is_over, again=False)
     except (IndexUnavailable, StoreError):
         return False
 

@@ -2,8 +2,7 @@
 
 It is rebuilt if it is missing, damaged, of another version, or was not made here: the file names its own
 inode, which a repository that contains an index cannot know. SQLite never opens such a file, whose views and
-triggers could run without an end. One process uses the index at a time, and only briefly; a search that must
-not wait does without it.
+triggers could run without an end. One process uses the index at a time, and only briefly.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import stat
 import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..file_states import SEARCH_FOLDER
 from ..storage.disk import opened_fd
@@ -25,19 +24,17 @@ from ..storage.disk import opened_fd
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_WAIT_S = 1.0  # for another process that uses the index
+T = TypeVar("T")
+INDEX_WAIT_S = 5.0  # for another process that uses the index, for UPDATE_S at most
 LOCK_POLL_S = 0.01
-INDEX_VERSION = 17  # changing it rebuilds every index
+INDEX_VERSION = 18  # changing it rebuilds every index
 # The id of a fact is that of its file, which no other file has later, and its number in the file.
 SCHEMA = """
     CREATE TABLE files (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER DEFAULT 0, mark BLOB DEFAULT x'',
-        facts INTEGER DEFAULT 0, opened INTEGER DEFAULT 0
+        id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER, mark BLOB, facts INTEGER
     );
-    CREATE TABLE facts (id INTEGER PRIMARY KEY, seq INTEGER, at INTEGER, opened INTEGER, rewound INTEGER);
-    CREATE VIRTUAL TABLE words USING fts5(
-        text, content='', tokenize="porter unicode61 categories 'L* N* Co So'"
-    );
+    CREATE TABLE facts (id INTEGER PRIMARY KEY, seq INTEGER, at INTEGER, hash INTEGER, rewound INTEGER);
+    CREATE VIRTUAL TABLE words USING fts5(text, content='', tokenize='porter unicode61');
 """
 
 
@@ -45,15 +42,10 @@ class IndexUnavailable(Exception):
     """The index cannot be used now."""
 
 
-class IndexDamaged(IndexUnavailable):
-    """The index was damaged, and has been removed."""
+def use_index(home: Path, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Return what `work` makes of the index of the project `home`, which no other process uses meanwhile.
 
-
-@contextmanager
-def open_database(home: Path, timeout: float = INDEX_WAIT_S) -> Iterator[sqlite3.Connection]:
-    """Open the index of the project `home` for exclusive use by this process, if need be a new one.
-
-    Raises IndexUnavailable.
+    If there is none, or it turns out to be damaged, `work` gets a new one. Raises IndexUnavailable.
     """
     import sqlite3  # saves 17 ms in a session that does not search
 
@@ -64,42 +56,38 @@ def open_database(home: Path, timeout: float = INDEX_WAIT_S) -> Iterator[sqlite3
         with suppress(FileExistsError):
             folder.mkdir(0o700)  # without its parents: a project that was moved away is not created again
         with opened_fd(folder / "lock", os.O_RDWR | os.O_CREAT) as lock:
-            _wait_for(lock, timeout)
-            path = folder / "index.db"
-            if not _is_current(path):
+            _wait_for(lock)
+            try:
+                with _opened(folder) as database:
+                    return work(database)
+            except sqlite3.OperationalError:  # which does not mean damage
+                raise
+            except sqlite3.DatabaseError:
                 _remove(folder)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-            with closing(sqlite3.connect(path, timeout=0.1, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous = NORMAL")
-                if not connection.execute("PRAGMA user_version").fetchone()[0]:
-                    connection.execute("PRAGMA auto_vacuum = FULL")
-                    connection.execute(f"PRAGMA application_id = {_own_id(path.stat())}")
-                    connection.executescript(
-                        f"BEGIN; {SCHEMA} PRAGMA user_version = {INDEX_VERSION}; COMMIT;"
-                    )
-                yield connection
-    except (OSError, sqlite3.OperationalError) as error:  # the latter does not mean damage
+                with _opened(folder) as database:
+                    return work(database)
+    except (OSError, sqlite3.Error) as error:
         raise IndexUnavailable(str(error)) from error
-    except sqlite3.DatabaseError as error:
-        _remove(folder)
-        raise IndexDamaged(str(error)) from error
 
 
 @contextmanager
-def memory_database() -> Iterator[sqlite3.Connection]:
-    """Create an index in memory. Raises IndexUnavailable."""
-    import sqlite3  # as in open_database
+def _opened(folder: Path) -> Iterator[sqlite3.Connection]:
+    import sqlite3  # as above
 
-    try:
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-            connection.executescript(SCHEMA)
-            yield connection
-    except sqlite3.Error as error:
-        raise IndexUnavailable(str(error)) from error
+    path = folder / "index.db"
+    if not _is_current(path):
+        _remove(folder)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    with closing(sqlite3.connect(path, timeout=0.1, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if not connection.execute("PRAGMA user_version").fetchone()[0]:
+            connection.execute(f"PRAGMA application_id = {_own_id(path.stat())}")
+            connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {INDEX_VERSION}; COMMIT;")
+        yield connection
 
 
-def _wait_for(lock: int, timeout: float) -> None:
-    end = time.monotonic() + timeout
+def _wait_for(lock: int) -> None:
+    end = time.monotonic() + INDEX_WAIT_S
     while True:
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

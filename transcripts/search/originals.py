@@ -63,8 +63,8 @@ class Originals(Struct, frozen=True):
     def original(self, id: str) -> str:
         """Return the original text of a recall id. Raises KeyError with a message that lists valid ids."""
         sid, slash, rest = id.strip().rpartition("/")
-        if slash and (wanted := self._whole_sid(sid)) != self.sid:
-            return self._of_session(wanted).original(rest)
+        if slash and sid != self.sid:
+            return self._of_session(sid)._own_original(rest)
         return self._own_original(rest)
 
     def find(self, words: str, scope: Scope = "session", limit: int = 10) -> search.SearchHits:
@@ -88,24 +88,16 @@ class Originals(Struct, frozen=True):
         is_cleared = any(edits.clears.get((said.seq, at)) for at in range(len(said.blocks)))
         return "" if is_cleared else f"r{said.seq}"
 
-    def _whole_sid(self, sid: str) -> str:
-        """Return the full id of the session with this id, name, or prefix of an id. Raises KeyError."""
-        try:
-            if self.home is None or sid == self.sid or ProjectRecords(self.home).path_of(sid).exists():
-                return sid
-            return ProjectRecords(self.home).find(sid).stem
-        except StoreError as error:
-            raise KeyError(str(error)) from error
-
     def _of_session(self, sid: str) -> Originals:
-        """Return the facts of an earlier session. Raises KeyError."""
+        """Return the facts of the session with this id, name, or prefix of an id. Raises KeyError."""
         try:
             if self.home is None:
                 raise NoSuchSession("this session has no transcript, so no other session can be recalled")
-            loaded = read_transcript(ProjectRecords(self.home).path_of(sid), defer=True)
+            path = ProjectRecords(self.home).find(sid)
+            loaded = read_transcript(path, defer=True)
         except StoreError as error:
             raise KeyError(str(error)) from error
-        return replace(self, folded=fold(loaded.facts), lazy_results=loaded.lazy_results, sid=sid)
+        return replace(self, folded=fold(loaded.facts), lazy_results=loaded.lazy_results, sid=path.stem)
 
     def _own_original(self, id: str) -> str:
         match = _RECALL_ID.match(id.strip())

@@ -2,18 +2,19 @@
 
 FTS5 ranks the facts (bm25). The words of the facts before and after one, and of the best facts of its
 session, count a little for it. The best are then read from the transcript, and those with more of the words
-come first. If the index cannot be used, one is made in memory.
+come first.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from heapq import nlargest
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 
 from ..codec import BadLine, decode_line
 from ..errors import StoreError
-from ..facts import Fact, Opened, Result
+from ..facts import Fact, Result
 from ..load import MAX_LINE_BYTES
 from ..messages import ToolUseBlock
 from ..render_text import indexed_text
@@ -30,15 +31,15 @@ from ..session_lock import path_of
 from ..storage.disk import opened_regular
 from ..stored_outputs import OUTPUTS_FOLDER
 from .filling import FILE_BITS, IndexFiller
-from .index_file import INDEX_WAIT_S, IndexUnavailable, memory_database, open_database
-from .placing import Matcher
-from .words import USER_TERM, QueryTerm, query_terms
+from .index_file import IndexUnavailable, use_index
+from .words import USER_TERM, query_terms
 
 if TYPE_CHECKING:
     import sqlite3
 
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
-MAX_RANKED = 1_500  # facts that FTS5 ranks; each takes more than a microsecond
+MIN_RANKED = 1_500  # facts that FTS5 ranks, each of which takes two microseconds; a hundredth of all if more
+MAX_COUNTED = 1_000  # facts with a term; for more their number is estimated
 MAX_SCORED = 4_000  # facts with a term, all of which FTS5 reads to weigh it
 MAX_COMMON = 3  # terms of more facts that count; each takes one more query
 NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
@@ -47,26 +48,27 @@ SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best 
 RESULT_WEIGHT = 0.08  # of a result of a call: more often the source than what was said about it
 NAME_WEIGHT = 1.0  # of a fact with the name that was asked for; twice for a result, which shows what it is
 REWOUND_WEIGHT = 0.5  # of a fact that a rewind removed from the conversation
+MAX_PLACES = 30  # of a term in a text, of which the best is shown
+SPAN_CHARS = 300  # in which words belong together
 UPDATE_S = 2.0  # spent on indexing recently appended facts; the rest is not found yet
-MEMORY_INDEX_S = 10.0  # spent on indexing for one search, if the index cannot be used: about 100 MB
 
 
 class Found(Struct, frozen=True):
     """A fact that matches a query; the best match in `text` is at the offset `start`.
 
-    `call`: the call that a result answers. `folder`: the directory of the session then, "" if unknown.
-    `share`: of the query that the fact contains, from 0 to 1; rare words count more.
+    `call`: the call that a result answers. `share`: of the query that the fact contains, from 0 to 1; rare
+    words count more.
     """
 
+    id: int
     sid: str
     fact: Fact
     text: str
     start: int
     score: float
-    share: float = 1.0
+    share: float
+    rewound: bool
     call: ToolUseBlock | None = None
-    folder: str = ""
-    rewound: bool = False
 
 
 class SearchResult(Struct, frozen=True):
@@ -74,40 +76,29 @@ class SearchResult(Struct, frozen=True):
 
     found: tuple[Found, ...] = ()
     note: str = ""
-    is_vague: bool = False  # the query has no words but those that are not indexed
-
-
-VAGUE = SearchResult(note="the words are too short or too common to search for", is_vague=True)
 
 
 def search_records(
-    home: Path,
-    query: str,
-    sids: Sequence[str],
-    limit: int,
-    update_s: float = UPDATE_S,
-    *,
-    wait_s: float = INDEX_WAIT_S,
+    home: Path, query: str, sids: Sequence[str], limit: int, update_s: float = UPDATE_S
 ) -> SearchResult:
     """Return the facts of these sessions of the project `home` that match words or a question best.
 
-    If another process uses the index for longer than `wait_s`, or it cannot be written, one is made in
-    memory. Blocks on the disk. Raises nothing; a transcript that cannot be read is omitted.
+    Blocks on the disk. Raises nothing; a transcript that cannot be read is omitted.
     """
     if not query_terms(query):
-        return VAGUE
+        return SearchResult(note="the words are too short or too common to search for")
     if not sids:
         return SearchResult()
 
-    def search(database: sqlite3.Connection, seconds: float) -> SearchResult:
-        unread = IndexFiller(home, database).update(sids, seconds)
-        return _Search(database, home, sids).run(query, limit, unread)
+    def search(database: sqlite3.Connection) -> SearchResult:
+        unread = IndexFiller(home, database).update(sids, update_s)
+        found = _Search(database, home, sids).run(query, limit)
+        size = f"{max(0.1, unread / 1e6):,.1f} MB"
+        note = f"{size} of transcripts are not indexed yet: search again later" if unread else ""
+        return SearchResult(tuple(found), note)
 
-    with suppress(IndexUnavailable), open_database(home, wait_s) as database:
-        return search(database, update_s)
     try:
-        with memory_database() as database:
-            return search(database, MEMORY_INDEX_S)
+        return use_index(home, search)
     except IndexUnavailable as error:
         return SearchResult(note=f"transcripts cannot be searched: {error}")
 
@@ -119,65 +110,64 @@ class _Search:
         self._db = database
         self._db.execute("BEGIN")  # one transaction for all queries: one for each would take longer
         self._home = home
-        self._read = cache(self._read_anew)  # hits of a session share its opening
-        self._order = {sid: place for place, sid in enumerate(sids)}
-        rows = self._db.execute("SELECT id, sid, facts FROM files WHERE sid IS NOT NULL")
-        self._files = {id: (sid, facts) for id, sid, facts in rows if sid in self._order}
+        self._read = cache(self._read_anew)  # a reply with several calls is read once
+        rows = self._db.execute("SELECT id, sid, facts FROM files").fetchall()
+        self._total = sum(facts for _, _, facts in rows)
+        order = {sid: place for place, sid in enumerate(sids)}
+        self._files = {id: (sid, facts) for id, sid, facts in rows if sid in order}
+        self._order = {id: order[sid] for id, (sid, _) in self._files.items()}
         first = min(self._files, default=0)
-        self._ids = range(first << FILE_BITS, max(self._files, default=0) + 1 << FILE_BITS)
+        last = max(self._files, default=-1)
+        self._ids = range(first << FILE_BITS, last + 1 << FILE_BITS)
 
-    def run(self, query: str, limit: int, unread: int) -> SearchResult:
-        """Return the best facts for a query with terms; `unread` bytes of the transcripts are not indexed."""
+    def run(self, query: str, limit: int) -> list[Found]:
+        """Return the best facts for a query."""
         counts = self._counts(query_terms(query))
-        (total,) = self._db.execute("SELECT total(facts) FROM files").fetchone()
-        weights = {t: math.log(1 + (total - count + 0.5) / (count + 0.5)) for t, count in counts.items()}
-        matcher = Matcher(weights)
+        weights = {
+            term: math.log(1 + (self._total - count + 0.5) / (count + 0.5)) for term, count in counts.items()
+        }
         name = query.strip().strip("`'\"")
         name = name if len(name) >= 3 and len(name.split()) == 1 else ""
+        ranked = self._ranked(counts, weights, is_name=bool(name))
+        ranked = dict(nlargest(max(3 * limit, 100), ranked.items(), key=lambda each: each[1]))
         whole = sum(weights[term] for term in counts if counts[term])
-        ranked = self._ranked(counts, weights, limit=max(3 * limit, 100), is_name=bool(name))
-        scores = self._weighed(ranked, whole)
+        scores = self._distinct(self._weighed(ranked, whole))
         top = max(scores.values(), default=1.0)
-        best = dict[tuple[int, float, str], tuple[Found, int]]()
+        found = list[Found]()
         for id in sorted(scores, key=lambda id: -scores[id]):
-            if len(best) >= max(limit, 60 if name else 12):  # facts read from the transcripts
+            if len(found) >= max(limit, 60 if name else 12):  # facts read from the transcripts
                 break
-            if (one := self._found(id, scores[id] / top, matcher, name)) is None:
-                continue
-            # If a session and its copies share a fact, keep that of the first session.
-            key = (one.fact.seq, one.fact.ts, one.text)
-            if key not in best or self._order[one.sid] < self._order[best[key][0].sid]:
-                best[key] = one, id
-        merit = nlargest(limit, best.values(), key=lambda each: (each[0].score, each[0].fact.ts, each[1]))
-        size = f"{max(0.1, unread / 1e6):,.1f} MB"
-        note = f"{size} of transcripts are not indexed yet: search again later" if unread else ""
-        return SearchResult(tuple(self._with_origin(*each) for each in merit), note)
+            if (one := self._found(id, scores[id] / top, weights, name)) is not None:
+                found.append(one)
+        best = nlargest(limit, found, key=lambda one: (one.score, one.fact.ts))
+        return [self._with_call(one) for one in best]
 
-    def _counts(self, terms: Sequence[QueryTerm]) -> dict[QueryTerm, int]:
+    def _counts(self, terms: Sequence[str]) -> dict[str, int]:
         """Count the facts with each term, or with the first of its other forms that facts contain."""
-        counts = dict[QueryTerm, int]()
+        counts = dict[str, int]()
         for term in terms:
             counted = ({form: self._count(form) for form in forms} for forms in _forms(term))
             counts |= next((found for found in counted if all(found.values())), {term: 0})
         return counts
 
-    def _count(self, term: QueryTerm) -> int:
-        """Count the facts that contain a term; beyond MAX_SCORED the number is an estimate."""
+    def _count(self, term: str) -> int:
+        """Count the facts that contain a term; beyond MAX_COUNTED the number is an estimate."""
         query = """
             SELECT count(*), max(rowid) FROM (
                 SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ? LIMIT ?
             )
         """
-        values = (_expression([term]), self._ids.start, self._ids.stop, MAX_SCORED)
+        values = (_any_of([term]), self._ids.start, self._ids.stop, MAX_COUNTED)
         count, last = self._db.execute(query, values).fetchone()
-        if count < MAX_SCORED:
+        if count < MAX_COUNTED:
             return int(count)
-        return int(count * len(self._ids) // (last - self._ids.start + 1))
+        share = (last - self._ids.start + 1) / len(self._ids)
+        return int(min(count / share, self._total))
 
     def _ranked(
-        self, counts: Mapping[QueryTerm, int], weights: Mapping[QueryTerm, float], limit: int, is_name: bool
+        self, counts: Mapping[str, int], weights: Mapping[str, float], is_name: bool
     ) -> dict[int, float]:
-        """Return the ids of the best facts with their scores by bm25.
+        """Return the ids of facts with their scores by bm25.
 
         Only facts with one of the rarest terms are ranked; if all terms are common, those with the two
         rarest, and for a name those with all of its parts, if there are any. A term of more than MAX_SCORED
@@ -186,14 +176,15 @@ class _Search:
         ordered = sorted((term for term, count in counts.items() if count), key=lambda term: counts[term])
         if not ordered:
             return {}
+        most = max(MIN_RANKED, self._total // 100)
         sums = accumulate(counts[term] for term in ordered)
-        telling = [term for term, sum in zip(ordered, sums, strict=True) if sum <= MAX_RANKED] or ordered[:1]
+        telling = [term for term, sum in zip(ordered, sums, strict=True) if sum <= most] or ordered[:1]
+        choices = [_any_of(telling)]
+        if is_name:
+            choices.insert(0, _all_of(ordered))
+        elif counts[ordered[0]] > most:
+            choices.insert(0, _all_of(ordered[:2]))  # two common words say more than one
         scored = [term for term in ordered if counts[term] < MAX_SCORED] or ordered[:1]
-        any_telling = _expression(telling)
-        choices = [any_telling]
-        if is_name or counts[ordered[0]] > MAX_RANKED:
-            # Two common words say more than one.
-            choices.insert(0, " AND ".join(_expression([term]) for term in ordered[: None if is_name else 2]))
         query = """
             SELECT rowid, -bm25(words) FROM words WHERE words MATCH ? AND +rowid IN (
                 SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?
@@ -201,19 +192,19 @@ class _Search:
             )
         """
         # Who wrote a fact is no reason to find it, only to rank it higher.
-        matched = _expression([*scored, QueryTerm(USER_TERM)])
+        matched = _any_of([*scored, USER_TERM])
         ids = (self._ids.start, self._ids.stop)
         scores = dict[int, float]()
         for chosen in choices:
-            rows = self._db.execute(query, (matched, chosen, *ids, MAX_RANKED))
+            rows = self._db.execute(query, (matched, chosen, *ids, most))
             if scores := {id: score for id, score in rows if id >> FILE_BITS in self._files}:
                 break
         query = "SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?"
         for term in () if is_name else ordered[len(scored) :][:MAX_COMMON]:
-            for (id,) in self._db.execute(query, (f"({chosen}) AND {_expression([term])}", *ids)):
+            for (id,) in self._db.execute(query, (f"({chosen}) AND {_any_of([term])}", *ids)):
                 if id in scores:
                     scores[id] += weights[term]
-        return dict(nlargest(limit, scores.items(), key=lambda each: each[1]))
+        return scores
 
     def _weighed(self, ranked: Mapping[int, float], whole: float) -> dict[int, float]:
         """Return the scores of facts by their words, those of their neighbours and those of their session.
@@ -234,7 +225,21 @@ class _Search:
         }
         return {id: score + extra[id >> FILE_BITS] for id, score in scores.items()}
 
-    def _found(self, id: int, score: float, matcher: Matcher, name: str) -> Found | None:
+    def _distinct(self, scores: Mapping[int, float]) -> dict[int, float]:
+        """Return the scores of facts without those that are equal to one of a session that is named earlier.
+
+        Of equal facts the best score counts.
+        """
+        wanted = ",".join(map(str, scores))
+        hashes = dict(self._db.execute(f"SELECT id, hash FROM facts WHERE id IN ({wanted})"))
+        chosen = dict[int, int]()
+        best = dict[int, float]()
+        for id in sorted(scores, key=lambda id: self._order[id >> FILE_BITS]):
+            first = chosen.setdefault(hashes[id], id)
+            best[first] = max(best.get(first, scores[id]), scores[id])
+        return best
+
+    def _found(self, id: int, score: float, weights: Mapping[str, float], name: str) -> Found | None:
         """Return a fact as read from its transcript, scored by its text too; None if it is gone."""
         sid, _ = self._files[id >> FILE_BITS]
         query = "SELECT seq, at, rewound FROM facts WHERE id = ?"
@@ -243,7 +248,7 @@ class _Search:
         if fact is None or fact.seq != seq:
             return None
         text = indexed_text(fact, self._home / OUTPUTS_FOLDER)
-        share, start = matcher.place(text)
+        share, start = locate(text, weights)
         is_result = isinstance(fact, Result)
         score += SHARE_WEIGHT * share + RESULT_WEIGHT * is_result
         if name and (at := text.find(name)) >= 0:
@@ -252,19 +257,16 @@ class _Search:
         if rewound:
             score *= REWOUND_WEIGHT
         return Found(
-            sid=sid, fact=fact, text=text, start=start, score=score, share=share, rewound=bool(rewound)
+            id, sid=sid, fact=fact, text=text, start=start, score=score, share=share, rewound=bool(rewound)
         )
 
-    def _with_origin(self, one: Found, id: int) -> Found:
-        """Return a fact with the call that it answers, and the directory of its session at that time."""
-        if not isinstance(one.fact, Result):
+    def _with_call(self, one: Found) -> Found:
+        """Return a result with the call that it answers."""
+        if not isinstance(one.fact, Result) or not 0 < one.fact.of < one.fact.seq:
             return one
-        query = "SELECT at, opened FROM facts WHERE id BETWEEN ? AND ? AND seq = ?"
-        seq = one.fact.of if 0 < one.fact.of < one.fact.seq else 0
-        row = self._db.execute(query, (id - 200, id, seq)).fetchone()
-        reply, opened = (self._read(one.sid, at) for at in row) if row else (None, None)
-        folder = opened.folder if isinstance(opened, Opened) else ""
-        return replace(one, call=one.fact.call_in(reply), folder=folder)
+        query = "SELECT at FROM facts WHERE id BETWEEN ? AND ? AND seq = ?"
+        row = self._db.execute(query, (one.id - 200, one.id, one.fact.of)).fetchone()
+        return replace(one, call=one.fact.call_in(self._read(one.sid, row[0]))) if row else one
 
     def _read_anew(self, sid: str, at: int) -> Fact | None:
         """Return the fact at an offset of a transcript; None if there is none any more."""
@@ -274,15 +276,48 @@ class _Search:
         return None
 
 
-def _forms(term: QueryTerm) -> Iterator[list[QueryTerm]]:
+def locate(text: str, weights: Mapping[str, float]) -> tuple[float, int]:
+    """Return the share of a query in a text, by the weights of its terms, and the offset of the best match.
+
+    This is the rarest term where its line, and the text around it, contain most of the others.
+    """
+    folded = text.casefold()
+    stems = {_stem(term): weight for term, weight in weights.items()}
+    found = {stem: folded.count(stem) for stem in stems if stem in folded}
+    if not found:
+        return 0.0, 0
+
+    def merit(start: int) -> float:
+        before = folded[max(0, start - SPAN_CHARS) : start]
+        after = folded[start : start + SPAN_CHARS]
+        line = before.rpartition("\n")[2] + after.partition("\n")[0]
+        around = before + after
+        return sum(stems[stem] * ((stem in line) + (stem in around)) for stem in found)
+
+    rarest = min(found, key=lambda stem: (found[stem], -stems[stem], folded.find(stem)))
+    places = islice(re.finditer(re.escape(rarest), folded), MAX_PLACES)
+    start = max((place.start() for place in places), key=merit)
+    return sum(stems[stem] for stem in found) / sum(stems.values()), start
+
+
+def _stem(term: str) -> str:
+    """Return the beginning of a term without an ending, by which it is found in a text."""
+    is_whole = len(term) < 5 or not term.isalpha()
+    return term.rstrip("*") if is_whole else term[: max(3, len(term) - 3)]
+
+
+def _forms(term: str) -> Iterator[list[str]]:
     """Yield a term, and then what it may mean: the beginning of words, or a name without its capitals."""
     yield [term]
-    word = term.text
-    if len(word) >= 4:
-        yield [QueryTerm(word, is_prefix=True)]
-        yield from ([QueryTerm(word[:at]), QueryTerm(word[at:])] for at in range(3, len(word) - 2))
+    if len(term) >= 4:
+        yield [f"{term}*"]
+        yield from ([term[:at], term[at:]] for at in range(3, len(term) - 2))
 
 
-def _expression(terms: Sequence[QueryTerm]) -> str:
+def _any_of(terms: Sequence[str]) -> str:
     """Return the FTS5 expression that matches any of these terms."""
-    return " OR ".join(f'"{term.text}"{"*" if term.is_prefix else ""}' for term in terms)
+    return " OR ".join(f'"{term}"'.replace('*"', '"*') for term in terms)
+
+
+def _all_of(terms: Sequence[str]) -> str:
+    return " AND ".join(_any_of([term]) for term in terms)

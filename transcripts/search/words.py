@@ -1,15 +1,15 @@
 """Split text into the terms of the search index: words, and the parts of compound names. Pure.
 
-`resumeSession` and `max_tokens` are found by their parts, `i18n` as a whole. A word ends where its script
-changes (`使用Redis`); text without spaces is stored as pairs of characters. FTS5 handles stems and accents.
+`resumeSession` and `max_tokens` are found by their parts, `i18n` as a whole. Text that is written without
+spaces is held as pairs of characters. FTS5 handles stems and accents. In a query, `retr*` stands for all
+terms that begin so.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
-from itertools import accumulate, pairwise
-from typing import NamedTuple
+from itertools import pairwise
 from unicodedata import normalize
 
 from ..patterns import lazy_bytes_pattern, lazy_pattern
@@ -20,15 +20,10 @@ MAX_TERM_CHARS = 40  # of the beginning of a long word
 MAX_DATA_CHARS = 12  # of the beginning of a hash or other data, enough to identify it
 USER_TERM = "zzwrittenbyuser"  # of every fact that the user wrote: rare, since most facts are from tools
 
-# Thai to Myanmar, Khmer, the scripts of Chinese, Japanese and Korean.
 _UNSPACED = (
-    r"\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-    r"\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff"
+    r"\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # Thai to Korean
 )
-_LATIN = r"a-zA-Z\u00c0-\u024f"
-_EMOJI = r"\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
-_ONE_SCRIPT = lazy_pattern(rf"[{_LATIN}0-9]+|[{_UNSPACED}]+|[{_EMOJI}]|[^\W_{_LATIN}{_UNSPACED}]+")
-_ONE_UNSPACED = lazy_pattern(f"[{_UNSPACED}]+")
+_RUN = lazy_pattern(f"([{_UNSPACED}]+)|([^\\W_{_UNSPACED}]+)")
 _LINE_NUMBER = lazy_bytes_pattern("\n *\\d{1,7}(?:[\t:-]|→)(?!\\d)".encode())  # faster than with `^`
 _WORD = lazy_bytes_pattern(rb"([0-9A-Za-z\x80-\xff]+)(\*?)")
 _SPACED = bytes(byte if byte > 127 or chr(byte).isalnum() else ord(" ") for byte in range(256))
@@ -45,15 +40,8 @@ _STOP_WORDS = """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
-class QueryTerm(NamedTuple):
-    """A term to search for, in the form of the index; with `is_prefix`, every term that begins with it."""
-
-    text: str
-    is_prefix: bool = False
-
-
-def document_terms(text: str) -> dict[str, int]:
-    """Return the terms of a text in lower case, without stop words: 2 for a term that is repeated, else 1.
+def document_terms(text: str) -> list[str]:
+    """Return the terms of a text in lower case, without stop words; a term that is repeated stands twice.
 
     More repeats than one hardly change bm25, and take space; in a long text more count as one.
     """
@@ -63,26 +51,21 @@ def document_terms(text: str) -> dict[str, int]:
         for term in _word_terms(word):
             counts[term] = counts.get(term, 0) + times
     most_once = 1 + len(counts) // TERMS_PER_REPEAT
-    return {term: 1 + (times > most_once) for term, times in counts.items() if term not in STOP_WORDS}
+    repeated = [term for term, times in counts.items() if times > most_once]
+    return [term for term in (*counts, *repeated) if term not in STOP_WORDS]
 
 
-def query_terms(query: str) -> tuple[QueryTerm, ...]:
-    """Return the terms of a query, longest first. `word*` matches every word with this prefix."""
-    found = dict[str, QueryTerm]()
+def query_terms(query: str) -> tuple[str, ...]:
+    """Return the terms of a query, longest first, without stop words."""
+    found = dict[str, None]()
     for word, star in _WORD.findall(normalize("NFC", query).encode("utf-8", "replace")):
         terms = _word_terms(word)
         for term in terms:
-            begins_pair = len(term) == 1 and is_unspaced(term)
-            ends_pair = begins_pair and any(other.endswith(term) for other in terms if other != term)
-            if not ends_pair and term not in STOP_WORDS:
-                is_prefix = begins_pair or bool(star and term == terms[-1])
-                found.setdefault(term, QueryTerm(term, is_prefix=is_prefix))
-    return tuple(sorted(found.values(), key=lambda term: -len(term.text))[:MAX_QUERY_TERMS])
-
-
-def is_unspaced(text: str) -> bool:
-    """Return whether a text is in a script that is written without spaces."""
-    return not text.isascii() and _ONE_UNSPACED.fullmatch(text) is not None
+            begins_pair = len(term) == 1 and not term.isascii()
+            is_prefix = begins_pair or bool(star and term == terms[-1])
+            if term not in STOP_WORDS:
+                found[f"{term}*" if is_prefix else term] = None
+    return tuple(sorted(found, key=len, reverse=True)[:MAX_QUERY_TERMS])
 
 
 @lru_cache(maxsize=1 << 16)
@@ -91,13 +74,9 @@ def _word_terms(word: bytes) -> tuple[str, ...]:
     if word.isascii():
         return _part_terms(word.decode())
     terms = list[str]()
-    for piece in _ONE_SCRIPT.findall(word.decode()):
-        if is_unspaced(piece):
-            # The last character is a term of its own, so that a prefix search finds it.
-            terms += (first + second for first, second in pairwise(piece))
-            terms.append(piece[-1])
-        else:
-            terms += _part_terms(piece)
+    for unspaced, spaced in _RUN.findall(word.decode()):
+        pairs = [first + second for first, second in pairwise(unspaced)]
+        terms += pairs or _part_terms(unspaced or spaced)
     return tuple(dict.fromkeys(terms))
 
 
@@ -107,19 +86,15 @@ def _part_terms(word: str) -> tuple[str, ...]:
     A word without a part of two letters is a term as a whole: `i18n`.
     """
     whole = word.casefold()
-    if len(word) == 1:
-        return () if word.isascii() and word.isalpha() else (whole,)
     shape = word
     if not word.isascii():
         shape = "".join("A" if char.isupper() else "0" if char.isdecimal() else "a" for char in word)
-    parts = _PART.findall(shape)
+    parts = [word[part.start() : part.end()].casefold() for part in _PART.finditer(shape)]
     if len(parts) > 1:
-        if _HASH.fullmatch(word) or (len(word) >= 16 and len(word) < 3 * len(parts)):
+        if _HASH.fullmatch(word) or 16 <= len(word) < 3 * len(parts):
             return (whole[:MAX_DATA_CHARS],)
-        spelt = (
-            word[start:end].casefold() for start, end in pairwise(accumulate(map(len, parts), initial=0))
-        )
-        counted = [part for part in spelt if len(part) > 1 or not part.isascii() or part.isdecimal()]
+        counted = [part[:MAX_TERM_CHARS] for part in parts if len(part) > 1 or not part.isalpha()]
         if any(map(str.isalpha, counted)):
-            return tuple(part[:MAX_TERM_CHARS] for part in dict.fromkeys(counted))
-    return (whole[:MAX_TERM_CHARS],)
+            return tuple(dict.fromkeys(counted))
+    is_letter = len(word) == 1 and word.isascii() and word.isalpha()
+    return () if is_letter else (whole[:MAX_TERM_CHARS],)

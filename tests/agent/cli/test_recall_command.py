@@ -13,9 +13,8 @@ from agent.__main__ import SUBCOMMANDS
 from agent.cli.recall_command import run_recall
 from transcripts.codec import encode_fact
 from transcripts.facts import User
+from transcripts.file_states import SEARCH_FOLDER
 from transcripts.messages import TextBlock
-from transcripts.search import index_file
-from transcripts.search.index_file import IndexUnavailable
 from transcripts.session_lock import RECORDS_FOLDER
 
 
@@ -104,22 +103,13 @@ def test_on_a_terminal_each_line_of_a_hit_is_one_row_with_the_match_in_it(tmp_pa
     os.close(main_end)
 
 
-def test_what_another_process_holds_is_not_waited_for_again(
-    capsys: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_index_that_cannot_be_used_is_complained_of(
+    capsys: pytest.CaptureFixture[str], project: Path
 ) -> None:
-    run(capsys, project, "walrus")
-    (project / "queries").write_text("walrus\nbikeshed\n")
-    waits = []
-
-    def wait_for(lock: int, timeout: float) -> None:
-        waits.append(timeout)
-        raise IndexUnavailable("another process uses the search index")
-
-    monkeypatch.setattr(index_file, "_wait_for", wait_for)
-    code, out, err = run(capsys, project, "--queries", str(project / "queries"))
-    told = "cannot use the search index; each search makes its own, which takes longer\n"
-    assert (code, err) == (0, told) and "walrus" in out and "bikeshed" in out
-    assert waits == [1.0, 0.0, 0.0]
+    (project / SEARCH_FOLDER).mkdir()
+    (project / SEARCH_FOLDER / "lock").mkdir()
+    code, out, err = run(capsys, project, "walrus")
+    assert (code, out) == (1, "") and err.startswith("nothing found: transcripts cannot be searched: ")
 
 
 def test_secrets_of_the_environment_are_masked(
