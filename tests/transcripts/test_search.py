@@ -229,14 +229,20 @@ def test_common_words_count_too(project: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found(project, "crane walrus", "c", limit=1) == ["c1"], "both are common"
 
 
-def test_no_hit_above_a_good_one_is_called_weak(project: Path) -> None:
+def test_hits_with_little_of_the_query_in_and_around_them_are_called_weak(project: Path) -> None:
     asked = "What does the harbour of the island cost in spring?"
     write(project, "c", User(1, NOON, (TextBlock(asked),)), Reply(2, NOON, (TextBlock("Twenty crowns."),)))
     other = "The island and the spring cost nothing, say the birds that live there all year."
     write(project, "d", User(1, NOON, (TextBlock(other),)), User(2, NOON, (TextBlock("In spring."),)))
-    hits = ProjectSearch(project, project).find("harbour island cost spring crowns", ["c", "d"], 5).hits
-    marked = [("c/r2", False), ("c/r1", False), ("d/r1", False), ("d/r2", True)]
-    assert [(hit.id, hit.weak) for hit in hits] == marked
+    write(project, "e", *(User(n, NOON, (TextBlock(f"Row {n} of the table."),)) for n in range(1, 41)))
+
+    def marked(query: str) -> list[tuple[str, bool]]:
+        hits = ProjectSearch(project, project).find(query, ["c", "d", "e"], 5).hits
+        return [(hit.id, hit.weak) for hit in hits]
+
+    answered = [("c/r1", False), ("d/r1", False), ("c/r2", False), ("d/r2", True)]
+    assert marked("harbour island cost spring crowns") == answered
+    assert marked("spring kubernetes deployment postgres") == [("d/r2", True), ("d/r1", True), ("c/r1", True)]
 
 
 def test_a_search_keeps_to_its_sessions(project: Path) -> None:

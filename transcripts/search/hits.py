@@ -27,7 +27,7 @@ MAX_CALL_CHARS = 120
 MAX_MASKED_CHARS = 10_000  # before and after a match: more than a private key has
 MAX_TITLE_CHARS = 50
 INDENT = "    "  # of the lines below the first line of a hit
-WEAK_SHARE = 1 / 3  # of the query: a fact that contains less is a weak match
+WEAK_STRENGTH = 0.5  # of all words of the query: a fact with less, in it and around it, is a weak match
 
 
 class Hit(Struct, frozen=True):
@@ -39,7 +39,7 @@ class Hit(Struct, frozen=True):
     offset   of the match in the original, in characters, if that has several pages; otherwise 0
     rewound  a rewind removed the fact from the conversation
     title    of the best hit of another session: its name, or the beginning of its first prompt
-    weak     the fact and all that are ranked below it contain little of the query
+    weak     there is little of the query in and around the fact and all that are ranked below it
     """
 
     id: str
@@ -109,8 +109,8 @@ class ProjectSearch(Struct, frozen=True):
         result = search_records(self.home, words, sids, limit)
         records = ProjectRecords(self.home)
         titles = {sid: records.title_of(sid) for sid in {one.sid for one in result.found} - {here}}
-        # One with few of the words can be the best, for those around it: only the last are called weak.
-        strong = max((at for at, one in enumerate(result.found) if one.share >= WEAK_SHARE), default=-1)
+        matches = enumerate(result.found)
+        strong = max((at for at, one in matches if one.strength >= WEAK_STRENGTH), default=-1)
         hits = [
             self._hit(one, is_here=one.sid == here, title=titles.pop(one.sid, ""), weak=at > strong)
             for at, one in enumerate(result.found)

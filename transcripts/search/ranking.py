@@ -56,8 +56,8 @@ UPDATE_S = 2.0  # spent on indexing recently appended facts; the rest is not fou
 class Found(Struct, frozen=True):
     """A fact that matches a query; the best match in `text` is at the offset `start`.
 
-    `call`: the call that a result answers. `share`: of the query that the fact contains, from 0 to 1; rare
-    words count more.
+    `call`: the call that a result answers. `strength`: 1 for as much as all words of the query once, in the
+    fact and around it.
     """
 
     id: int
@@ -66,8 +66,8 @@ class Found(Struct, frozen=True):
     text: str
     start: int
     score: float
-    share: float
     rewound: bool
+    strength: float = 0.0
     call: ToolUseBlock | None = None
 
 
@@ -123,9 +123,9 @@ class _Search:
     def run(self, query: str, limit: int) -> list[Found]:
         """Return the best facts for a query."""
         counts = self._counts(query_terms(query))
-        weights = {
-            term: math.log(1 + (self._total - count + 0.5) / (count + 0.5)) for term, count in counts.items()
-        }
+        odds = {term: (self._total - count + 0.5) / (count + 0.5) for term, count in counts.items()}
+        weights = {term: math.log(1 + each) for term, each in odds.items()}
+        asked = sum(max(1e-6, math.log(each)) for each in odds.values())  # as bm25 weighs terms
         name = query.strip().strip("`'\"")
         name = name if len(name) >= 3 and len(name.split()) == 1 else ""
         ranked = self._ranked(counts, weights, is_name=bool(name))
@@ -138,7 +138,7 @@ class _Search:
             if len(found) >= max(limit, 60 if name else 12):  # facts read from the transcripts
                 break
             if (one := self._found(id, scores[id] / top, weights, name)) is not None:
-                found.append(one)
+                found.append(replace(one, strength=scores[id] / asked))
         best = nlargest(limit, found, key=lambda one: (one.score, one.fact.ts))
         return [self._with_call(one) for one in best]
 
@@ -256,9 +256,7 @@ class _Search:
             score += (1 + is_result) * NAME_WEIGHT
         if rewound:
             score *= REWOUND_WEIGHT
-        return Found(
-            id, sid=sid, fact=fact, text=text, start=start, score=score, share=share, rewound=bool(rewound)
-        )
+        return Found(id, sid=sid, fact=fact, text=text, start=start, score=score, rewound=bool(rewound))
 
     def _with_call(self, one: Found) -> Found:
         """Return a result with the call that it answers."""
