@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 FOREIGN_COMMANDS = frozenset({
     "agents", "auth", "compact", "completion", "config", "context", "continue", "cost", "doctor", "exec",
     "export", "features", "hooks", "init", "install", "list", "login", "logout", "logs", "migrate-installer",
-    "models", "plugin", "plugins", "resume", "rewind", "serve", "session", "setup-token", "skills", "stats",
-    "status", "uninstall", "update", "upgrade", "usage",
+    "models", "plugin", "plugins", "resume", "rewind", "serve", "session", "setup-token", "show", "skills",
+    "stats", "status", "uninstall", "update", "upgrade", "usage",
 })  # fmt: skip
 # The second words of such commands. Any other second word makes a sentence: "update the readme".
 COMMAND_VERBS = frozenset({
@@ -46,6 +46,7 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(("cost", "stats", "usage"), "use /cost in a session"),
     "session": "use makeroom sessions",
+    "show": "use makeroom sessions show ID, or makeroom recall ID",
     "list": "use makeroom sessions",
     "models": "use /model in a session",
     "login": "set ANTHROPIC_API_KEY instead",
@@ -56,6 +57,7 @@ OWN_WORDS = ("help", "version")  # commands without a module
 USAGE_CODE = 2  # the exit code of every usage error
 OF_THE_LIBRARY = ("argument ", "unknown option ", "the following ")  # messages without a remedy
 HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
+_ID = lazy_pattern(r"(?=.*\d)r?[\da-f][\da-f./r-]*")  # of a session or a fact: 3f2a91c4, r57, 3f2a/r57
 _WANTS_RESULT = lazy_pattern(r"--(?:in|out)put-format[= ](?:stream-)?json\b")
 # Commands that take a command line, whose options are not those of makeroom.
 TAKE_COMMAND_LINES = ("mcp", "permissions")
@@ -193,7 +195,8 @@ def _refuse_foreign(made: argparse.ArgumentParser, words: Sequence[str], names: 
     first = words[0]
     second = words[1] if len(words) > 1 else ""
     alone = not second or second.startswith("-")
-    if not (alone or second in COMMAND_VERBS) or first in OWN_WORDS or any(map(str.isspace, first)):
+    has_id = len(words) == 2 and _ID.fullmatch(second) is not None
+    if not (alone or has_id or second in COMMAND_VERBS) or first in OWN_WORDS or any(map(str.isspace, first)):
         return
     ours = (*names, *OWN_WORDS)
     if near := [*_nearest(first, ours), *_nearest(first, FOREIGN_COMMANDS)]:
