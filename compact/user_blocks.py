@@ -49,9 +49,15 @@ class Spoken(Struct):
     text: str
     weight: int
     binds: int | None
-    rank: int
     words: frozenset[str]
     tokens: int = -1
+    _rank: int | None = None  # found when it is first needed: where everything fits, it is not
+
+    @property
+    def rank(self) -> int:
+        if self._rank is None:
+            self._rank = _rank(self.binds or NOTHING, self.text)
+        return self._rank
 
 
 class UserBlock(Struct):
@@ -129,7 +135,7 @@ def _spoken(text: str, weight: int) -> Spoken:
         binds = NOTHING if errand else weight
     elif weight == REST and not errand and text.count(" ") >= MIN_STATEMENT_SPACES:
         binds = REST
-    return Spoken(text, weight=weight, binds=binds, rank=_rank(binds or NOTHING, text), words=_subjects(text))
+    return Spoken(text, weight=weight, binds=binds, words=_subjects(text))
 
 
 def _subjects(line: str) -> frozenset[str]:
@@ -176,7 +182,8 @@ def user_block_steps(folded: Folded) -> Iterator[None]:
         kept.upto += 1
         if isinstance(entry, Prompt) and folded.edits.covering(entry.seq) is None:
             for block in _blocks_of_prompt(folded, entry):
-                block.sentences  # noqa: B018  reads them
+                for each in block.sentences:
+                    each.rank  # noqa: B018  finds it
             yield
 
 

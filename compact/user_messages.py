@@ -72,7 +72,7 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     )
     if not blocks:
         return ""
-    said = _said(situation, blocks)
+    said = _said(blocks)
     later = _later_on_subject(said)
     _mark_changes(blocks, said, later)
     stay = dict[int, Form]()
@@ -168,11 +168,20 @@ class Said(NamedTuple):
 
     at: int
     block: int
-    text: str
-    weight: int
-    rank: int
-    words: frozenset[str]
-    tokens: int
+    sentence: Spoken
+
+    @property
+    def text(self) -> str:
+        return self.sentence.text
+
+    @property
+    def weight(self) -> int:
+        return self.sentence.binds or 0
+
+    @property
+    def tokens(self) -> int:
+        """Its tokens in a list of sentences, once those of its block were counted."""
+        return self.sentence.tokens + GAP_TOKENS
 
 
 class _SaidOnSubjects(NamedTuple):
@@ -196,6 +205,8 @@ def _heaviest_and_newest(
     with it.
     """
     parts = dict.fromkeys(places, 0)
+    for at in places:
+        blocks[at].counted_sentences(situation.counter)
     for each in sentences.said:
         if each.block in parts:
             parts[each.block] += each.tokens + (0 if parts[each.block] else LINE_FRAME_TOKENS)
@@ -224,25 +235,12 @@ def _heaviest_and_newest(
     return [*([note.format(count=first, ids=ids)] if first else []), *lines, *texts]
 
 
-def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
+def _said(blocks: Sequence[UserBlock]) -> list[Said]:
     """Return the user's sentences that are more than small talk, repeated ones only in the last place."""
-    each = [
-        (at, one)
-        for at, block in enumerate(blocks)
-        for one in block.counted_sentences(situation.counter)
-        if one.binds is not None
-    ]
+    each = [(at, one) for at, block in enumerate(blocks) for one in block.sentences if one.binds is not None]
     last = {alike(one.text): place for place, (_, one) in enumerate(each)}
     return [
-        Said(
-            place,
-            block=at,
-            text=one.text,
-            weight=one.binds or 0,
-            rank=one.rank,
-            words=one.words,
-            tokens=one.tokens + GAP_TOKENS,
-        )
+        Said(place, block=at, sentence=one)
         for place, (at, one) in enumerate(each)
         if last[alike(one.text)] == place
     ]
@@ -256,7 +254,7 @@ def _that_fit(said: Sequence[Said], later: Mapping[int, Sequence[Said]], room: i
     kept = dict[int, Said]()
     among = {each.at for each in said}
     shown = set[int]()  # the blocks of the kept sentences
-    for each in sorted(said, key=lambda each: (-each.rank, each.tokens, -each.at)):
+    for each in sorted(said, key=lambda each: (-each.sentence.rank, each.tokens, -each.at)):
         if each.tokens > room and each.at not in kept:
             continue  # nor does it fit with what comes with it
         group = {other.at: other for other in (each, *later.get(each.at, ())) if other.at in among}
@@ -277,7 +275,7 @@ def _later_on_subject(said: Sequence[Said]) -> dict[int, list[Said]]:
     """
     about = dict[str, list[Said]]()
     for each in said:
-        for word in each.words:
+        for word in each.sentence.words:
             about.setdefault(word, []).append(each)
     shared = Counter[tuple[int, int]]()
     for found in about.values():
