@@ -55,12 +55,14 @@ _ANALYSIS = lazy_pattern(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DO
 _SUMMARY = lazy_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 _HEADING = lazy_pattern(
     r"^[#* ]*+(?:\d\.? *)?[#* ]*+(?:primary request and intent|key technical concepts|files and code"
-    r"|errors and fixes|problem solving|all user messages|pending tasks|current work|next step|summary)"
+    r"(?: sections)?|errors and fixes|problem solving|all user messages|pending tasks|current work"
+    r"|(?:optional )?next steps?|summary)"
     r"[:.* ]*",
     re.IGNORECASE,
 )
 _PLACEHOLDER = lazy_pattern(
-    r"[-*•\d.) ]*(?:n/?a|none|nothing|not applicable|unknown|tbd|todo|…|\[[^\]]*\]|<[^<>]*>|[`~=_]{3,}\w*)?"
+    r"[-*•\d.) ]*(?:n/?a|none|nothing|not applicable|unknown|tbd|todo|…|\{\}"
+    r"|\(?to be filled\)?|\[[^\]]*\]|<[^<>]*>|[`~=_]{3,}\w*)?"
     r"[-.* ]*",
     re.IGNORECASE,
 )
@@ -76,6 +78,8 @@ _EMPTY_SENTENCE = lazy_pattern(
     r"|[^:.\d/_`]{0,60}(?:zusammenfass|résum|resum[eo]|riassun|摘要|总结|總結|要約|まとめ|요약|резюме|сводк)"
     r"[^:.\d/_`]{0,60}"
     r"|(?:the|this|our) (?:conversation|session|history)[^:]{0,40} summari[sz]ed[^:]{0,20}"
+    r"|no (?:information|content|conversation)\b[^:]{0,60}(?:provided|available|given|found)[^:]{0,40}"
+    r"|i(?:'ll| will) continue(?: with the (?:task|work))?"
     r"|there is (?:no|nothing)\b[^:]{0,60}\bsummari[sz]e[^:]{0,20}"
     r"|(?:i(?:'m| am) sorry|i apologi[sz]e)\b[^:]{0,40}\b(?:can't|cannot|can not|unable)\b[^:]{0,80}"
     r"|i (?:can't|cannot|can not|am unable to|am not able to) (?:help|assist|summari[sz]e|do)\b[^:]{0,80}"

@@ -176,8 +176,8 @@ def _sums_by_reason(session: Session, bills: Sequence[RequestBill]) -> Iterator[
             prices = session.prices.known(bill.model, bill.usage.prompt)
             dollars += bill.extra_dollars(prices) if prices is not None else 0.0
         cost = f", ${dollars:.2f} more than if cached" if dollars >= 0.005 else ""
-        in_all = f"{tokens[reason]:,} tokens billed again in {pluralize(len(requests), 'request')}{cost}"
-        yield f"{in_all}: {REASONS[reason]}"
+        again = f"{pluralize(tokens[reason], 'token')} billed again"
+        yield f"{again} in {pluralize(len(requests), 'request')}{cost}: {REASONS[reason]}"
     if compared := [bill.agrees for bill in bills if bill.agrees is not None]:
         agreeing = f"{sum(compared):,} agree with this table"
         yield f"the API gave a reason for {len(compared):,} of these requests ({agreeing})"

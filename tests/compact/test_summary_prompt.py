@@ -118,6 +118,9 @@ HOLLOW = [
     "<summary>以下是对话的总结：</summary>",
     f"<summary>{INSTRUCTIONS.format(analysis='Write')}</summary>",
     f"<summary>{'The parser is fine now. ' * 610}</summary>",
+    "3. Files and Code Sections:\n   ...\n9. Optional Next Step: (to be filled)",
+    "No information was provided in the conversation.",
+    "Understood. I will continue with the task.",
 ]
 
 
