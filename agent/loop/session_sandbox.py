@@ -248,6 +248,8 @@ class SessionSandbox(Struct):
             self.why = "switched off"
         required = store.sandbox.mode == "require"
         restricted = bool(store.rules.deny or store.rules.ask)
+        # Landlock cannot hide files of the project.
+        unhidden = runner.profile.hidden if runner.profile and self.level == "landlock" else ()
         store.rules = replace(
             store.rules,
             sandboxed=self.level != "none",
@@ -258,6 +260,7 @@ class SessionSandbox(Struct):
             withheld=(self._barred or self._find_barred()).withheld if restricted else (),
             real_path=os.path.realpath,
             hides_files=self.level in ("namespaces", "sandbox-exec"),
+            secrets=tuple(str(path) for path in unhidden if path.is_relative_to(self.tools.folder)),
         )
         self._describe(SandboxKind(self.level, hides_records))
         self.unheld = self._unheld_rules() if restricted else ""

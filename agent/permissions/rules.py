@@ -46,6 +46,7 @@ class PermissionRules(Struct, frozen=True):
     ask                rules for calls that need approval each time, in every mode
     withheld           existing paths that `deny` and `ask` are about, each with its rule
     hides_files        the sandbox hides these from commands, or makes them read-only
+    secrets            files of the project with secrets, if the sandbox cannot hide files of the project
     real_path          returns the target of a path through links
     opened             for each line that a rule runs outside the sandbox, the project's own programs in it
                        and the files that steer them, since sandboxed commands can replace those
@@ -69,6 +70,7 @@ class PermissionRules(Struct, frozen=True):
     withheld: tuple[tuple[str, Rule], ...] = ()
     real_path: Callable[[str], str] = str
     hides_files: bool = False
+    secrets: tuple[str, ...] = ()
     opened: Mapping[str, shell.KnownPrograms] = field(default_factory=dict)
     reading: Callable[[], shell.ReadingJudge] | None = None
 
@@ -325,7 +327,8 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     replaced = rules.replacement(access) if rules.sandboxed and opening is not None and not bypasses else ""
     if replaced:
         return Verdict("ask", why=replaced, prefix=Rule(OPENING, line.strip()), binding=True)
-    if bypasses or (sandboxed and not rules.asks_sandboxed):
+    secret = _named_secret(access, rules) if sandboxed and rules.secrets else ""
+    if bypasses or (sandboxed and not (secret or rules.asks_sandboxed)):
         return Verdict("allow", sandboxed=sandboxed)
     if rules.sandbox_required and not rules.sandboxed:
         return Verdict("deny", NO_SANDBOX)
@@ -335,7 +338,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
         return Verdict("allow", rule=opening or covered.rule, sandboxed=sandboxed)
     return Verdict(
         "ask",
-        why=covered.doubt,
+        why=f"it names {secret}, which may contain secrets" if secret else covered.doubt,
         prefix=lasting_rule(line, covered),
         sandboxed=sandboxed,
         cause="unproved",
@@ -362,6 +365,13 @@ def _outside_need(access: Access, rules: PermissionRules) -> str:
         needed = shell.git_settings_need(access.target, seen)
     # A directory that the user has opened in the sandbox may contain the system file.
     return needed or ("" if rules.written else shell.system_file_need(access.target, seen))
+
+
+def _named_secret(access: Access, rules: PermissionRules) -> str:
+    """Return a file with secrets that a line names and the sandbox cannot hide, "" if there is none."""
+    named = shell.files_named_in(access.target, rules.places(access), rules.secrets, rules.real_path)
+    path = next((path for path, certainty in named if certainty is shell.Certainty.YES), "")
+    return path.removeprefix(f"{rules.folder}/")
 
 
 def outside_warning(access: Access, rules: PermissionRules) -> str:

@@ -182,6 +182,24 @@ def test_commands_cannot_read_or_write_what_rules_withhold_from_the_file_tools(t
     assert question.refused.startswith("blocked: read notes") and not question.through
 
 
+def test_with_landlock_a_line_that_names_a_file_with_secrets_needs_approval(tmp_path: Path) -> None:
+    """Landlock cannot hide it. Other sandboxes do, and ask when a command was refused it."""
+    off = {"MAKEROOM_NAMESPACE": "off"}
+    shell = SandboxedWorld(tmp_path.resolve() / "project", environ=off)
+    (shell.folder / "web").mkdir()
+    (shell.folder / "web/.env").write_text("PLAIN=value of it\n")
+    (shell.folder / "a.txt").write_text("text of a\n")
+    reading = ["cat web/.env", "cd web && sort < .env", "cat web/.e*"]
+    shell.run([*reading, "test -f web/.env", "cat a.txt; touch b"], *[Deny()] * 3)
+    if (sandbox := shell.world.context.sandbox) is None or sandbox.level != "landlock":
+        pytest.skip("the sandbox here hides files of the project")
+    why = "it names web/.env, which may contain secrets"
+    assert [(each.title, each.why) for each in shell.world.approver.questions] == [
+        (line, why) for line in reading
+    ]
+    assert "value of it" not in shell.texts and "text of a" in shell.texts
+
+
 def test_with_landlock_a_line_that_names_a_denied_file_is_denied(tmp_path: Path) -> None:
     """The user is told once that programs can still read it."""
     off = {"MAKEROOM_NAMESPACE": "off"}
