@@ -24,9 +24,8 @@ from transcripts import (
     finished_results,
 )
 
-from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
+from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder, text_fields
 from .hazards import (
-    EDIT_WEIGHT,
     EXPLORING_SHARE,
     GROUPS,
     OLDEST_AGE,
@@ -48,7 +47,10 @@ _SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_PART, Cell.READ_EDITED})
 
 
 class TrackedBlock(Struct, eq=False):
-    """A result (field "content") or a string field of a call; clearing it frees `tokens` (our count)."""
+    """A result (field "content") or a string field of a call; clearing it frees `tokens` (our count).
+
+    A small text of the model is not cleared alone, but goes or stays with its message.
+    """
 
     seq: int
     index: int
@@ -59,6 +61,7 @@ class TrackedBlock(Struct, eq=False):
     path: str = ""  # of the file that it shows, as written in the call
     lines: tuple[int, int] = (0, 0)  # first and last line of the file that it shows; (0, 0): unknown
     needed_by: int = 0  # seq of the newest result that refers the model to it
+    small: bool = False  # clearing it alone would not pay for the placeholder
 
 
 class BlockTracker(Struct):
@@ -174,10 +177,10 @@ class BlockTracker(Struct):
             self.edits[group].expected += edit_steps * following.edits[block.cell][age] * block.tokens
 
     def rates(self, curves: Curves, cell: Cell) -> list[float]:
-        """Return the rates of a cell by age, scaled to this session; an edit counts EDIT_WEIGHT."""
+        """Return the rates of a cell by age, scaled to this session, with edits by their weight."""
         group = GROUPS[cell]
         references = self.references[group].scale
-        edits = EDIT_WEIGHT * self.edits[group].scale
+        edits = curves.edit_weight * self.edits[group].scale
         both = zip(curves.references[cell], curves.edits[cell], strict=True)
         return [references * reference + edits * edit for reference, edit in both]
 
@@ -195,8 +198,8 @@ class BlockTracker(Struct):
             if touch.kind == "writes":
                 self._count_edits(folded, use, blocks)
             self._judge_reads(folded, touch, result, blocks)
-            for block in self._own_blocks(exchange, index, touch.path):
-                self._track(block, touch.file_names)
+            for block in self._own_blocks(exchange, index, touch):
+                self._track(block, touch.file_names if block.cell is Cell.OWN else ())
             if result is not None and touch.kind != "instructs":
                 self._add_result(result, touch)
         self.blocks += _service_results(exchange, self.calls)
@@ -212,7 +215,8 @@ class BlockTracker(Struct):
                 continue
             is_done = result is not None and not result.error
             self.edited = self.edited or (touch.kind == "writes" and is_done)
-            new = [*self._own_blocks(exchange, index, touch.path)]
+            own = self._own_blocks(exchange, index, touch)
+            new = [block for block in own if block.cell is Cell.OWN]
             if result is not None:
                 self._supersede(touch, result, is_done)
                 if kept := [each for name in touch.file_names for each in self._kept.get(name, ())]:
@@ -226,19 +230,23 @@ class BlockTracker(Struct):
             for name in touch.file_names if new else ():
                 self._by_file.setdefault(name, []).extend(new)
 
-    def _own_blocks(self, exchange: Exchange, index: int, path: str) -> Iterator[TrackedBlock]:
-        """Yield the blocks of the fields of a call that can be cleared."""
-        tokens = _tokens_at(exchange.fact.tokens, index)
-        for name, gain in clearable_fields(exchange.uses[index], tokens):
-            yield TrackedBlock(
-                exchange.seq,
-                index=index,
-                field=name,
-                tokens=gain,
-                cell=Cell.OWN,
-                touched=self.calls,
-                path=path,
-            )
+    def _own_blocks(self, exchange: Exchange, index: int, touch: _Touch) -> Iterator[TrackedBlock]:
+        """Yield the blocks of the fields of a call that can be cleared, and of all text for a file."""
+        use = exchange.uses[index]
+        clearable = dict(clearable_fields(use, _tokens_at(exchange.fact.tokens, index)))
+        for name, size in text_fields(use, _tokens_at(exchange.fact.tokens, index)):
+            cell = Cell.OWN if touch.kind == "writes" and name not in OLD_TEXT_ARGUMENTS else Cell.ARGUMENT
+            if name in clearable or cell is Cell.OWN:
+                yield TrackedBlock(
+                    exchange.seq,
+                    index=index,
+                    field=name,
+                    tokens=clearable.get(name, size),
+                    cell=cell,
+                    touched=self.calls,
+                    path=touch.path,
+                    small=name not in clearable,
+                )
 
     def _result_block(self, result: Result, gain: int, touch: _Touch) -> TrackedBlock:
         """Return the block of a result, whose clearing frees `gain` tokens."""
@@ -307,10 +315,9 @@ class BlockTracker(Struct):
     def _count_edits(self, folded: Folded, use: ToolUseBlock, blocks: Iterable[TrackedBlock]) -> None:
         """Count the edits of a call by the newest block of its files that shows the text they replace."""
         newest = sorted(blocks, key=lambda block: -block.seq)[:MAX_SOURCES]
-        sources = [block for block in newest if block.field not in OLD_TEXT_ARGUMENTS]
         for old in old_texts(use):
             lines = [line for line in map(str.strip, old.split("\n")) if len(line) >= MIN_LINE_CHARS]
-            texts = ((block, _shown_text(folded, block)) for block in sources if lines)
+            texts = ((block, _shown_text(folded, block)) for block in newest if lines)
             found = (block for block, text in texts if all(line in text for line in lines))
             if (block := next(found, None)) is not None:
                 self.edits[GROUPS[block.cell]].seen += 1

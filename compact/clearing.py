@@ -87,13 +87,19 @@ def _field_candidates(index: int, part: Part) -> Iterator[ClearCandidate]:
 
 def clearable_fields(use: ToolUseBlock, tokens: int) -> Iterator[tuple[str, int]]:
     """Yield the long fields of a call that can be cleared, and about how many tokens each frees."""
+    for name, size in text_fields(use, tokens):
+        gain = size - PLACEHOLDER_TOKENS
+        if len(use.input[name]) >= MIN_FIELD_CHARS and gain >= MIN_CLEARED_TOKENS:
+            yield name, gain
+
+
+def text_fields(use: ToolUseBlock, tokens: int) -> Iterator[tuple[str, int]]:
+    """Yield the fields of a call with text that does not identify it, and about how many tokens each has."""
     texts = {name: value for name, value in use.input.items() if isinstance(value, str)}
     characters = sum(len(value) for value in texts.values()) or 1
     for name, value in texts.items():
-        gain = tokens * len(value) // characters - PLACEHOLDER_TOKENS
-        is_long = len(value) >= MIN_FIELD_CHARS and gain >= MIN_CLEARED_TOKENS
-        if is_long and name not in KEPT_FIELDS and not is_placeholder(value):
-            yield name, gain
+        if name not in KEPT_FIELDS and not is_placeholder(value):
+            yield name, tokens * len(value) // characters
 
 
 def part_at(view: View, seq: int, index: int) -> tuple[int, Part] | None:

@@ -7,22 +7,25 @@ The question
     *hazard* of a block, a term of survival analysis: here a block "fails" when it is needed.
 
 What counts as needed
-    Two things, counted on 37 recorded sessions of coding agents (READ_PART on 7):
+    Two things, counted on 37 recorded sessions of coding agents (READ_PART on 7, edits of READ_EDITED and of
+    OWN on 38 others):
 
     - a reference: a name that only this result had shown is used in a call or in text;
     - an edit: a call replaces text that this block showed.
 
     An edit whose text is out of view costs more than its price says, since the edit fails first: it weighs
-    EDIT_WEIGHT references.
+    EDIT_WEIGHT references. Where reading is cheaper, it weighs less in proportion: batches are rarer then,
+    and with the same weight, edits would hardly ever be out of view, at a high price.
 
 What it depends on
     Kind (`Cell`) and age: the number of calls since the block was last touched, which means shown, or its
     file named. The tables give rates per million token-calls. They fall steeply: a fresh `read` is needed 281
     times in a million token-calls, one that was not touched for 20 calls 6 times, because work moves on. A
     file that was read again is shown by its newer block, so the older one (READ_AGAIN) is hardly needed; a
-    page of a file of which another page was read since (READ_PART) still is. The model's own text (OWN) is
-    never referred to by name, but edits replace it. Ages are counted in calls, not in minutes: a pause does
-    not change what the work needs.
+    page of a file of which another page was read since (READ_PART) still is. The text that the model writes
+    into files (OWN) is never referred to by name, but edits replace it, even long after. Nothing replaces
+    the rest of its calls (ARGUMENT). Ages are counted in calls, not in minutes: a pause does not change what
+    the work needs.
 
 What the price of reading does
     At cached prices of 0.1 a token carried for ten calls costs as much as sending it once. `hazard_curves`
@@ -34,14 +37,14 @@ A worked example
     A page of 1,400 tokens was read 30 calls ago; its file was neither named nor edited since. The prompt has
     40,000 tokens; reading from the cache costs 0.1 and writing to it 1.25 of an input token.
 
-    1. Cell READ, age 30. Of the next 36 calls ten are in the fifth column, (6.2 + 24 * 0.6) / 1,000,000 = 21
-       per million token-calls, and the others in the last, (0.8 + 24 * 0.1) = 3.2 per million. Mean: 8.0.
+    1. Cell READ, age 30. Of the next 36 calls ten are in the fifth column, (6.2 + 20 * 0.6) / 1,000,000 = 18
+       per million token-calls, and the others in the last, (0.8 + 20 * 0.1) = 2.8 per million. Mean: 7.1.
     2. If it is needed, one more call reads the prompt (40,000 * 0.1 = 4,000 tokens at full price), takes
        750 itself, and writes the text again (1,400 * 1.25 = 1,750): a loss of 6,500.
-    3. Expected loss per token and call: 8.0 / 1,000,000 * 6,500 = 0.052.
+    3. Expected loss per token and call: 7.1 / 1,000,000 * 6,500 = 0.046.
     4. Carrying costs 0.1 per token and call. Losing it costs less, so the block may be cleared.
 
-    At age 15 the mean is 17.6 per million and the expected loss 0.11: it stays. With a prompt of 100,000
+    At age 12 the mean is 18 per million and the expected loss 0.12: it stays. With a prompt of 100,000
     tokens a lost block costs 12,500, so the limit moves to older blocks: in a long context losing a block
     costs more.
 
@@ -66,7 +69,8 @@ from msgspec import Struct
 
 AGE_BOUNDS = (2, 5, 10, 20, 40)  # the maximum age of each column of the table, in calls since the last touch
 OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
-EDIT_WEIGHT = 16.0  # an edit out of view costs a failed call and a read beside the text
+STANDARD_READ = 0.1  # the price of a token from the cache that the weight of an edit is for
+EDIT_WEIGHT = 20.0  # an edit out of view costs a failed call and a read beside the text
 TABLE_WEIGHT = 3.0  # of the tables against what a session shows, in expected events
 EXPLORING_SHARE = 0.25  # of the expected edits that counts before the first one
 MIN_SCALE = 0.05  # of the rates of a session relative to the tables
@@ -81,7 +85,8 @@ class Cell(IntEnum):
     READ_PART = 2  # another part of its file was read since
     READ_AGAIN = 3  # its file was edited, or most of its lines were shown, and it was read again since
     OUTPUT = 4  # of commands, searches and all other tools
-    OWN = 5  # the model's own new text
+    OWN = 5  # the text that the model wrote into a file
+    ARGUMENT = 6  # other text of a call: a command, a prompt, the text that an edit replaced
 
 
 REFERENCE_RATES: Mapping[Cell, tuple[float, ...]] = {
@@ -91,14 +96,16 @@ REFERENCE_RATES: Mapping[Cell, tuple[float, ...]] = {
     Cell.READ_AGAIN: (16, 3, 1.1, 1, 0.5, 0.3),
     Cell.OUTPUT: (101, 19, 9, 5, 2, 0.6),
     Cell.OWN: (0, 0, 0, 0, 0, 0),
+    Cell.ARGUMENT: (0, 0, 0, 0, 0, 0),
 }
 EDIT_RATES: Mapping[Cell, tuple[float, ...]] = {
     Cell.READ: (67, 7, 2.3, 1.2, 0.6, 0.1),
-    Cell.READ_EDITED: (25, 0.2, 0.8, 0.4, 0.1, 0),
+    Cell.READ_EDITED: (45, 3, 3, 1, 0.2, 0.1),
     Cell.READ_PART: (14, 1.5, 0.5, 0.5, 0.1, 0),
     Cell.READ_AGAIN: (4.5, 0.4, 0.1, 0.1, 0, 0),
     Cell.OUTPUT: (9, 2, 0.8, 0.2, 0, 0),
-    Cell.OWN: (21, 9, 6, 2.5, 0.6, 0.1),
+    Cell.OWN: (24, 10, 9, 4.5, 2.2, 0.5),
+    Cell.ARGUMENT: (0, 0, 0, 0, 0, 0),
 }
 
 
@@ -114,6 +121,7 @@ GROUPS: Mapping[Cell, Group] = {
     **dict.fromkeys(Cell, Group.READS),
     Cell.OUTPUT: Group.OUTPUTS,
     Cell.OWN: Group.OWN,
+    Cell.ARGUMENT: Group.OWN,
 }
 
 
@@ -131,10 +139,14 @@ class Evidence(Struct):
 
 
 class Curves(Struct, frozen=True):
-    """Rates of references and of edits per token, by cell and age (0 to OLDEST_AGE)."""
+    """Rates of references and of edits per token, by cell and age (0 to OLDEST_AGE).
+
+    An edit counts as much as `edit_weight` references.
+    """
 
     references: tuple[tuple[float, ...], ...]
     edits: tuple[tuple[float, ...], ...]
+    edit_weight: float
 
 
 class HazardCurves(Struct, frozen=True):
@@ -151,17 +163,18 @@ def hazard_curves(read: float, interval: int) -> HazardCurves:
     The cheaper reading is, the longer a batch lasts.
     """
     calls = max(1, round(interval * cheapness(read)))
-    return HazardCurves(following=_curves(1), mean=_curves(calls))
+    weight = EDIT_WEIGHT * min(1.0, read / STANDARD_READ)
+    return HazardCurves(following=_curves(1, weight), mean=_curves(calls, weight))
 
 
-def _curves(calls: int) -> Curves:
+def _curves(calls: int, edit_weight: float) -> Curves:
     """Return the mean rates over so many of the next calls."""
     columns = [bisect_left(AGE_BOUNDS, age) for age in range(1, OLDEST_AGE + 1 + calls)]
     references, edits = (
         tuple(_means([rates[cell][column] for column in columns], calls) for cell in Cell)
         for rates in (REFERENCE_RATES, EDIT_RATES)
     )
-    return Curves(references, edits=edits)
+    return Curves(references, edits=edits, edit_weight=edit_weight)
 
 
 def _means(rates: Sequence[float], calls: int) -> tuple[float, ...]:
@@ -171,4 +184,4 @@ def _means(rates: Sequence[float], calls: int) -> tuple[float, ...]:
 
 def cheapness(read: float) -> float:
     """Return the factor by which a batch waits longer than at the standard price of reading (0.1)."""
-    return sqrt(0.1 / max(read, 0.001))
+    return sqrt(STANDARD_READ / max(read, 0.001))

@@ -31,6 +31,7 @@ MIN_BATCH_SHARE = 0.02  # of the window, that a batch frees, if that is less tha
 MAX_FORCED_SHARE = 0.75
 MIN_FORCED_SHARE = 0.5  # of the trigger: a forced batch before the first edit need not leave less than that
 FORCED_CALLS = 5  # for which it makes room then, if they are as large as those since the last compaction
+CORRECTED_CALLS = 3  # the newest calls, whose arguments the model may have to correct
 BLOCKS_PER_LOOK = 300  # with more blocks, a batch is considered only every second call, and so on
 
 
@@ -51,13 +52,16 @@ class _Outlook(Struct, frozen=True):
     def open_blocks(self) -> Iterator[TrackedBlock]:
         """Yield the blocks that may be cleared, oldest first.
 
-        The model has seen them, no newer result refers to them, and the user did not restore them.
+        The model has seen them, no newer result refers to them, and the user did not restore them. Arguments
+        of the newest calls are left out, since the model may have to correct them.
         """
         seen = self.situation.folded.last_reply_seq
+        calls = self.tracker.calls
         is_exempt = bool(self.exempt)
         for block in self.tracker.shown(self.situation.folded):
             exempt = is_exempt and self.exempt.holds(block.seq, block.index, block.field)
-            if block.seq <= seen and block.needed_by <= seen and not exempt:
+            is_new = block.cell is Cell.ARGUMENT and calls - block.touched < CORRECTED_CALLS
+            if block.seq <= seen and block.needed_by <= seen and not (exempt or is_new):
                 yield block
 
 
@@ -93,7 +97,7 @@ def choose_batch(situation: Situation) -> Batch | None:
         return None
     if not (forced or situation.cache_is_cold or _pays(situation, chosen, freed)):
         return None
-    edits = tuple(filter(None, (_placeholder(situation, block) for block in chosen)))
+    edits = tuple(filter(None, (_placeholder(situation, block) for block in chosen if not block.small)))
     why = "cold cache" if situation.cache_is_cold else "price"
     why = "window" if forced else why
     return Batch(edits, why=why, settled=settled) if edits else None
@@ -109,8 +113,9 @@ def _staying(outlook: _Outlook, clearable: Sequence[TrackedBlock]) -> list[int]:
 def _freed(situation: Situation, blocks: Sequence[TrackedBlock], settled: SettledRuns) -> int:
     """Return the approximate number of tokens that a batch frees, by our count."""
     folded = situation.folded
-    alone = sum(block.tokens for block in blocks)
-    inside = sum(block.tokens for block in blocks if settled.contain(block.seq))
+    cleared = [block for block in blocks if not block.small]
+    alone = sum(block.tokens for block in cleared)
+    inside = sum(block.tokens for block in cleared if settled.contain(block.seq))
     return alone + max(0, settled.tokens - inside - settled.summary_tokens(folded))
 
 
@@ -172,14 +177,14 @@ def _dropped_thinking(situation: Situation, seq: int) -> int:
 def _with_likelier(outlook: _Outlook, blocks: Sequence[TrackedBlock]) -> Sequence[TrackedBlock]:
     """Return the clearable blocks, and if they do not free enough, those least likely to be needed."""
     most = outlook.situation.unscaled(_most_left(outlook))
-    left = outlook.prompt - sum(block.tokens for block in blocks)
+    left = outlook.prompt - sum(block.tokens for block in blocks if not block.small)
     if left <= most:
         return blocks
     taken = set(map(id, blocks))
     for block in sorted(outlook.open_blocks(), key=outlook.rate):
         if left <= most:
             break
-        if id(block) not in taken:
+        if id(block) not in taken and not block.small:
             taken.add(id(block))
             left -= block.tokens
     return [block for block in outlook.open_blocks() if id(block) in taken]

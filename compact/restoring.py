@@ -46,8 +46,7 @@ from .prices import Prices
 from .settings import CompactSettings
 
 MAX_SPANS = 2  # shown with one call
-SMALL_TOKENS = 600  # of a text that is shown in full
-MAX_SPAN_LINES = 40  # of a longer text, around the lines that the call is about
+MAX_SPAN_LINES = 40  # of a text without room in full, around the lines that the call is about
 SAME_LINE_WEIGHT = 10.0  # of a line that a failed call contains, against a rare name in a line
 CARRIED_CALLS = 20  # at the standard price, after which unused lines are cleared again
 MAX_SHOWN_SHARE = 0.7  # of the lines of a span: if more of them are in view, it is not shown again
@@ -156,7 +155,7 @@ def _cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> lis
     for file, written in _files_touched(touch, tracker).items():
         paths = [touch.real(name) or name for name in written]
         for block in reversed(tracker.of_file(file)):
-            if block.field in OLD_TEXT_ARGUMENTS or edits.shows(block.seq, block.index, block.field):
+            if edits.shows(block.seq, block.index, block.field):
                 continue
             if is_failed_edit or _pays(block, tracker, touch.prompt, rules):
                 texts = _texts_of(folded, block, rules.whole)
@@ -323,7 +322,7 @@ class _Clues(Struct, frozen=True):
 def _span(text: ClearedText, clues: _Clues, room: int, count: Callable[[str], int]) -> ClearedText | None:
     """Return a small text in full, or the lines that the call is about; None if these are unknown."""
     size = MAX_SPAN_LINES
-    if count("\n".join(text.lines)) <= min(room, SMALL_TOKENS):
+    if count("\n".join(text.lines)) <= room - 40:
         return text
     weights = clues.weights(text)
     best = max(range(len(weights)), key=weights.__getitem__, default=0)

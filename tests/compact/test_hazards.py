@@ -77,11 +77,20 @@ def test_the_mean_over_a_longer_interval_is_lower_as_hazards_fall_with_age(tier)
         assert long.mean.edits[cell][0] < short.mean.edits[cell][0]
 
 
-def test_reads_outputs_and_own_text_are_distinguished_and_small_blocks_left_out():
+def test_reads_outputs_and_own_text_are_distinguished_and_small_results_left_out():
+    text = LINE * 40
     world = session(
-        read("a.py"), bash(), bash("ok"), ("write", "ok", {"file_path": "b.py", "content": LINE * 40})
+        read("a.py"),
+        bash(),
+        bash("ok"),
+        ("write", "ok", {"file_path": "b.py", "content": text}),
+        ("edit", "ok", {"file_path": "b.py", "old_string": text, "new_string": "b = 2"}),
+        bash("ok", f"echo {text}"),
     )
-    assert cells(world) == [Cell.READ, Cell.OUTPUT, Cell.OWN]
+    own = [Cell.OWN, Cell.ARGUMENT, Cell.OWN, Cell.ARGUMENT]
+    assert cells(world) == [Cell.READ, Cell.OUTPUT, *own]
+    blocks = tracker_of(world.folded).blocks
+    assert [block.field for block in blocks if block.small] == ["new_string"]
 
 
 @each_row(
@@ -130,10 +139,10 @@ def test_a_page_that_a_read_refers_to_is_as_good_as_read_again():
     first = world.folded.facts[-1].seq
     world.call("edit", "ok", file_path="src/a.py", old_string="a", new_string="b")
     refer(world, first)
-    [block] = tracker_of(world.folded).blocks
+    block, _ = tracker_of(world.folded).blocks
     assert (block.seq, block.cell) == (first, Cell.READ)
     refer(world, True)  # as older records have it
-    assert cells(world) == [Cell.READ_AGAIN]
+    assert cells(world) == [Cell.READ_AGAIN, Cell.OWN]
 
 
 def patch(path):
@@ -289,7 +298,7 @@ def test_in_a_resumed_session_what_a_summary_covers_is_known_by_its_files_alone(
     tracker = tracker_of(folded)
     assert (tracker.calls, tracker.edited, tracker.blocks) == (5, True, [])
     known = {name: [each.cell for each in tracker.of_file(name)] for name in ("a.py", "b.py")}
-    assert known == {"a.py": [Cell.READ_AGAIN, Cell.READ], "b.py": [Cell.READ_EDITED]}
+    assert known == {"a.py": [Cell.READ_AGAIN, Cell.READ], "b.py": [Cell.READ_EDITED, Cell.OWN]}
 
 
 def test_each_call_of_a_resumed_session_takes_the_same_time_however_many_there_were():

@@ -183,12 +183,24 @@ def reading(**more):
 def test_a_file_that_was_read_and_not_edited_stays_longer_than_one_that_was_edited():
     world = reading(batch_min_tokens=1_000)
     world.call("edit", "ok", file_path="src/f2.py", old_string="a", new_string="b")
-    for _ in range(2):
+    for _ in range(8):
         world.call("bash", "ok", command="make")
     _, _, _, edited, kept, *_ = results(world)
     gone = cleared(cold(world))
     assert edited in gone
     assert kept not in gone
+
+
+def test_of_a_call_the_text_that_it_wrote_stays_and_the_rest_goes_unless_it_is_new():
+    world = outputs(1)
+    texts = {"file_path": "a.py", "old_string": LINE * 100, "new_string": LINE * 99}
+    edit = world.call("edit", "ok", **texts).of
+    for at in range(3):
+        command = world.call("bash", LINE * 100, command=f"echo {at} {LINE * 100}").of
+    gone = {(each.seq, each.field) for each in cold(world).edits}
+    assert (edit, "old_string") in gone
+    assert (edit, "new_string") not in gone
+    assert (command, "command") not in gone
 
 
 def searched(number):
@@ -377,3 +389,16 @@ def test_what_is_likely_to_be_needed_is_never_folded_away():
             gone = made[-1].edits[0].last
             young = [b for b in tracker.blocks if tracker.calls - b.touched < 3]
             assert all(block.seq > gone for block in young)
+
+
+def test_small_text_that_was_written_into_a_file_is_not_folded_away_while_it_is_young():
+    for at, world in enumerate(grown()):
+        if at == 30:
+            small = world.call("edit", "ok", file_path="a.py", old_string="a", new_string="b = 2").of
+        if at == 40:
+            break
+    world.now += world.settings.cache_ttl_s + 1
+    world.compact()
+    assert world.folded.edits.covering(small) is None
+    around = [world.folded.edits.covering(seq) for seq in (small - 3, small + 3)]
+    assert all(isinstance(edit, Fold) for edit in around)

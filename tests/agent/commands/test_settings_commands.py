@@ -634,7 +634,7 @@ LONG_TEXT = "The parser stays small, and its names are those of the standard. " 
 
 
 def test_another_model_is_billed_before_anything_is_sent(tmp_path: Path) -> None:
-    files(tmp_path, 5)  # so few that nothing is cleared after the change
+    files(tmp_path, 2)  # so few that nothing is cleared after the change
 
     async def work(run: ControllerRun) -> None:
         assert "~$" not in await run.do("/model claude-opus-5-5"), "there is nothing to be written anew yet"
