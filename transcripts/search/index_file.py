@@ -81,6 +81,7 @@ def _opened(folder: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(path, timeout=0.1, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         if not connection.execute("PRAGMA user_version").fetchone()[0]:
+            connection.execute("PRAGMA auto_vacuum = FULL")
             connection.execute(f"PRAGMA application_id = {_own_id(path.stat())}")
             connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {INDEX_VERSION}; COMMIT;")
         yield connection
