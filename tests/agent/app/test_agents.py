@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from agent.app.nested_session import LAST_WORD, MAX_REPORT_TOKENS
 from agent.cli.sessions_command import in_tree_order
 from agent.events import AgentProgress
 from agent.extensions.agents.builtin import EXPLORE
+from agent.extensions.mcp.tool import mcp_tool
 from agent.ports import Allow, Deny
 from agent.session.session import Session
 from tests.agent.loop.world import Memory
@@ -21,6 +23,7 @@ from tests.narrowing import narrow
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.server import Server
+from tools import read
 from tools.processes.runner import CommandRunner
 from transcripts.facts import Closed, Opened, Result, Started
 from transcripts.folding import fold
@@ -266,6 +269,23 @@ def test_an_agent_works_as_its_definition_says(project: Path) -> None:
     assert [tool["name"] for tool in body["tools"]] == ["read", "web_fetch"]
     assert "haiku" in body["model"] and "haiku" not in last["model"]
     assert {"claude-haiku-5-5", "claude-sonnet-5-5"} == set(run.session.spending)
+
+
+def test_an_agent_uses_no_tool_of_a_server_that_its_definition_excludes(project: Path) -> None:
+    given = '{"limited": {"description": "d", "prompt": "p", "disallowedTools": ["mcp__calc__add"]}}'
+    add = Reply([calls("mcp", action="call", server="calc", tool="add")])
+
+    async def resolve(name: str, given: Any) -> Any:
+        return replace(read.TOOL, name="mcp__calc__add"), given
+
+    async def with_server(run: AgentRun) -> None:
+        mcp = replace(mcp_tool([]), resolve=resolve)
+        run.context.tools = {**run.context.tools, "mcp": mcp}
+        await run.turn("again")
+
+    model = parts(go=["well"], again=[Reply([task("look", "limited")]), "done"], look=[add, "not added"])
+    run = run_agents(project, model, then=with_server, agents=given)
+    assert "You may not use mcp__calc__add." in str(run.nested()[0])
 
 
 def test_an_agent_of_whose_tools_none_is_here_is_not_started(project: Path) -> None:
