@@ -46,7 +46,9 @@ from .prices import Prices
 from .settings import CompactSettings
 
 MAX_SPANS = 2  # shown with one call
-MAX_SPAN_LINES = 40  # of a text without room in full, around the lines that the call is about
+SMALL_TOKENS = 600  # of a text that is shown in full
+SMALL_SHARE = 0.05  # of the request, that such a text may be large if that is more
+MAX_SPAN_LINES = 40  # of a longer text, around the lines that the call is about
 SAME_LINE_WEIGHT = 10.0  # of a line that a failed call contains, against a rare name in a line
 CARRIED_CALLS = 20  # at the standard price, after which unused lines are cleared again
 MAX_SHOWN_SHARE = 0.7  # of the lines of a span: if more of them are in view, it is not shown again
@@ -119,12 +121,15 @@ class NeededText(Struct, frozen=True):
             return ()
         folder = folded.opened.folder if folded.opened else ""
         room = self.rules.settings.put_back_max_tokens
+        count = self.rules.count
+        small = max(SMALL_TOKENS, SMALL_SHARE * self.touch.prompt)
         blocks = list[TextBlock]()
         shown = _lines_in_view(folded, self.touch)
         clues = _Clues.of(self.touch)
         ranked = sorted(self.texts, key=lambda text: -clues.best(text))
         for text in ranked:
-            span = _span(text, clues, room, self.rules.count)
+            is_small = count("\n".join(text.lines)) <= min(room - 40, small)
+            span = text if is_small else _span(text, clues, room, count)
             if span is None or _is_shown(span.lines, shown):
                 continue
             if self.present is not None:
@@ -132,7 +137,7 @@ class NeededText(Struct, frozen=True):
                 if span is None:
                     continue
             shown_text = _as_told(span, folder)
-            tokens = self.rules.count(shown_text)
+            tokens = count(shown_text)
             if tokens > room:
                 continue
             blocks.append(TextBlock(shown_text))
@@ -320,10 +325,8 @@ class _Clues(Struct, frozen=True):
 
 
 def _span(text: ClearedText, clues: _Clues, room: int, count: Callable[[str], int]) -> ClearedText | None:
-    """Return a small text in full, or the lines that the call is about; None if these are unknown."""
+    """Return the lines of a text that the call is about; None if these are unknown."""
     size = MAX_SPAN_LINES
-    if count("\n".join(text.lines)) <= room - 40:
-        return text
     weights = clues.weights(text)
     best = max(range(len(weights)), key=weights.__getitem__, default=0)
     if not weights or weights[best] <= 0:

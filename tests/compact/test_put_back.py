@@ -58,6 +58,16 @@ def test_a_small_text_comes_back_whole_without_numbers_and_with_its_id():
     assert text == SMALL
 
 
+def test_a_longer_text_comes_back_whole_in_a_large_request_and_in_part_in_a_small_one():
+    text = "\n".join(f"def small_{number}(): return {number}" for number in range(120))
+    assert 600 < COUNT.text(text) < 2_000
+    (said,) = back(session(text))
+    assert said.partition("\n")[2] == text
+    (said,) = back(session(text), touch(prompt=15_000))
+    assert "def small_6():" in said
+    assert len(said.split("\n")) == 41
+
+
 def test_lines_that_refer_to_another_result_do_not_come_back_with_the_text():
     text = "\n".join(f"def small_{number}(): return {number}" for number in range(20))
     world = World(judged=False)
