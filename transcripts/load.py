@@ -29,6 +29,7 @@ from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_l
 from .errors import NoSuchSession, StoreError, TranscriptTooNew, Unreadable
 from .facts import FACT_TYPES, Compacted, Fact, Metadata, Opened, Result, Rewound, Undone, UnknownFact
 from .folding import Folded, fold, replace_facts
+from .session_lock import is_session_id
 from .storage.disk import DISK, Disk, opened_fd
 from .wording import cause_of
 
@@ -242,7 +243,8 @@ def _read(file: BinaryIO, path: Path, defer: bool, start: KnownStart) -> LoadedT
             if (found := fact_at_end(line)) is None:
                 continue
             fact, sid = decode_line(found)
-        loaded.sid = sid  # a copy begins with the lines of another session
+        if is_session_id(sid):
+            loaded.sid = sid  # a copy begins with the lines of another session
         loaded.facts.append(fact)
         places.append((number, offset))
         if isinstance(fact, UnknownFact):

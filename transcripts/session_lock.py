@@ -34,9 +34,14 @@ def short_sid(sid: str) -> str:
     return sid[:8] if len(sid) == 36 else sid
 
 
+def is_session_id(sid: str) -> bool:
+    """Return whether a text may be the id of a session, and thus the name of its transcript."""
+    return _SESSION_ID.match(sid) is not None
+
+
 def path_of(project: Path, sid: str) -> Path:
     """Return the path of a session's transcript. Raises Unreadable for an invalid id."""
-    if not _SESSION_ID.match(sid):
+    if not is_session_id(sid):
         raise Unreadable(
             f"invalid session id {sid!r}: use only letters, digits, dots, dashes and underscores"
         )

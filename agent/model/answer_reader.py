@@ -286,7 +286,9 @@ def parsed_input(text: str, initial: Any = None) -> Mapping[str, Any]:
         check_shape(value)
     except (ValueError, RecursionError):
         return {ToolUseBlock.INVALID_JSON: text}
-    return value if isinstance(value, dict) else {} if value is None else {ToolUseBlock.INVALID_JSON: text}
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else {ToolUseBlock.INVALID_JSON: text}
 
 
 def reply_label(value: Any) -> str:

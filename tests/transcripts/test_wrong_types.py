@@ -84,6 +84,11 @@ def test_a_value_of_another_type_anywhere_stops_nothing(folder: Path) -> None:
         check(folder, lines, *case)
 
 
+def test_a_session_is_reopened_although_its_last_line_has_no_valid_id(folder: Path) -> None:
+    lines = parsed_lines()
+    check(folder, lines, len(lines) - 1, ("sid",), [])
+
+
 @pytest.mark.sweep
 @pytest.mark.timeout(1800)
 def test_every_value_of_another_type_stops_nothing(folder: Path) -> None:
