@@ -6,14 +6,13 @@ prints the table of docs/ECONOMY.md: the sessions of over 100,000 tokens, four p
 """
 
 import os
-import time
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from agent.replay.command import half_of, parse_options, read_recordings, recorded_tokens, replay_all
-from agent.replay.figures import as_markdown, figures_by_policy
+from agent.replay.figures import figures_by_policy
 from agent.replay.policies import PRICE_TIERS
 from agent.replay.simulation import recording
 from compact.tokens import TokenCounter
@@ -126,14 +125,3 @@ def test_an_agent_that_patches_finds_the_text_of_its_edits_in_view(tier):
     figures = figures_by_policy(replay_all(wanted, derived, tier, counter()))["thrifty"]
     print(f"\n{tier}: {figures.mean_with_rereads:.3f}, {figures.edits_out_of_view:.1%} of edits out of view")
     assert figures.edits_out_of_view <= MAX_EDITS_OUT
-
-
-def test_the_table_of_the_policies():
-    begun = time.perf_counter()
-    by_tier = {
-        tier: [run for policy in ("thrifty", "classic", "off", "summary") for run in of_large(policy, tier)]
-        for tier in PRICE_TIERS
-    }
-    table = as_markdown(by_tier, [half for half in halves() if half])
-    print(f"\n{table}\n{time.perf_counter() - begun:.0f} s")
-    assert set(by_tier) == set(PRICE_TIERS)
