@@ -63,6 +63,11 @@ class TrackedBlock(Struct, eq=False):
     needed_by: int = 0  # seq of the newest result that refers the model to it
     small: bool = False  # clearing it alone would not pay for the placeholder
 
+    @property
+    def gain(self) -> int:
+        """The tokens that clearing it alone frees."""
+        return 0 if self.small else self.tokens
+
 
 class BlockTracker(Struct):
     """The blocks of a session that could be cleared, updated with each call.

@@ -100,8 +100,7 @@ def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one tes
         return 0
     if has("vows", sentence):
         return LASTING
-    brief = len(sentence) <= MAX_BRIEF_CHARS
-    if acts and not (brief and not has("one_of_several_steps", sentence)):
+    if acts and (len(sentence) > MAX_BRIEF_CHARS or has("one_of_several_steps", sentence)):
         return 0
     # Each kind is evaluated only if it is needed.
     lasting = (has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held"))

@@ -113,9 +113,8 @@ def _staying(outlook: _Outlook, clearable: Sequence[TrackedBlock]) -> list[int]:
 def _freed(situation: Situation, blocks: Sequence[TrackedBlock], settled: SettledRuns) -> int:
     """Return the approximate number of tokens that a batch frees, by our count."""
     folded = situation.folded
-    cleared = [block for block in blocks if not block.small]
-    alone = sum(block.tokens for block in cleared)
-    inside = sum(block.tokens for block in cleared if settled.contain(block.seq))
+    alone = sum(block.gain for block in blocks)
+    inside = sum(block.gain for block in blocks if settled.contain(block.seq))
     return alone + max(0, settled.tokens - inside - settled.summary_tokens(folded))
 
 
@@ -177,7 +176,7 @@ def _dropped_thinking(situation: Situation, seq: int) -> int:
 def _with_likelier(outlook: _Outlook, blocks: Sequence[TrackedBlock]) -> Sequence[TrackedBlock]:
     """Return the clearable blocks, and if they do not free enough, those least likely to be needed."""
     most = outlook.situation.unscaled(_most_left(outlook))
-    left = outlook.prompt - sum(block.tokens for block in blocks if not block.small)
+    left = outlook.prompt - sum(block.gain for block in blocks)
     if left <= most:
         return blocks
     taken = set(map(id, blocks))

@@ -48,6 +48,7 @@ from .settings import CompactSettings
 MAX_SPANS = 2  # shown with one call
 SMALL_TOKENS = 600  # of a text that is shown in full
 SMALL_SHARE = 0.05  # of the request, that such a text may be large if that is more
+HEADING_TOKENS = 40  # of the line above a text
 MAX_SPAN_LINES = 40  # of a longer text, around the lines that the call is about
 SAME_LINE_WEIGHT = 10.0  # of a line that a failed call contains, against a rare name in a line
 CARRIED_CALLS = 20  # at the standard price, after which unused lines are cleared again
@@ -128,7 +129,7 @@ class NeededText(Struct, frozen=True):
         clues = _Clues.of(self.touch)
         ranked = sorted(self.texts, key=lambda text: -clues.best(text))
         for text in ranked:
-            is_small = count("\n".join(text.lines)) <= min(room - 40, small)
+            is_small = count("\n".join(text.lines)) <= min(room - HEADING_TOKENS, small)
             span = text if is_small else _span(text, clues, room, count)
             if span is None or _is_shown(span.lines, shown):
                 continue
@@ -335,7 +336,7 @@ def _span(text: ClearedText, clues: _Clues, room: int, count: Callable[[str], in
         starts = range(max(0, best - size + 1), best + 1)
         start = max(starts, key=lambda at: (sum(weights[at : at + size]), -abs(at + size // 2 - best)))
         lines = text.lines[start : start + size]
-        if count("\n".join(lines)) <= room - 40:
+        if count("\n".join(lines)) <= room - HEADING_TOKENS:
             return ClearedText(
                 text.ident, path=text.path, lines=lines, first=text.first and text.first + start
             )

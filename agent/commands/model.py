@@ -95,7 +95,8 @@ async def set_effort(controller: Controller, argument: str) -> Event | None:
         if row is None:
             return None
         argument = row.value
-    argument = argument or (now or "") * keeps
+    if keeps:
+        argument = argument or now or ""
     if not argument:
         return Notice(f"the effort is {now or 'the default of the model'} ({usage_of('effort')})")
     controller.factory.change_effort(context, argument)

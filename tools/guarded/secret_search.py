@@ -284,7 +284,7 @@ def is_secret_link(path: str, *folders: Path | str) -> bool:
         state = os.lstat(path)
     except OSError:
         return False
-    return state.st_nlink > 1 and secret_links(*folders)(state)
+    return secret_links(*folders)(state)
 
 
 def secret_links(*folders: Path | str) -> Callable[[os.stat_result], bool]:
