@@ -26,7 +26,7 @@ from .terminal_text import one_line
 log = logging.getLogger(__name__)
 MAX_OFFERED_FILES = 50  # after an @
 LISTING_TIMEOUT_S = 5.0  # after which a file system that does not respond is given up on
-_MENTION = lazy_pattern(r"(?:^|\s)@([^\s@]*)$")
+_MENTION = lazy_pattern(r'(?:^|\s)@("[^"\n]*"?[^\s@"]*|[^\s@]*)$')  # more may follow a quoted directory
 
 
 def rank(typed: str, names: Iterable[str]) -> list[str]:
@@ -175,7 +175,8 @@ class CompletionSource(Completer):
         for completion in found:
             yield completion
 
-    async def _mentioned(self, typed: str) -> list[Completion]:
+    async def _mentioned(self, written: str) -> list[Completion]:
+        typed = written.replace('"', "")
         if typed.startswith(("~/", "/", "./", "../")):  # a directory outside the list
             find = partial(matching_paths, typed, self._files.folder, shell=False)
             best: Sequence[str] = await asyncio.to_thread(find)
@@ -188,7 +189,7 @@ class CompletionSource(Completer):
         return [
             Completion(
                 text if name.endswith("/") else f"{text} ",
-                start_position=-len(typed),
+                start_position=-len(written),
                 display=one_line(name),
             )
             for name, text in quoted

@@ -134,6 +134,22 @@ def test_a_mention_outside_of_the_project_is_completed_directory_by_directory(tm
     assert run(complete(f"see @{tmp_path}/beside/n")) == [f"{tmp_path}/beside/notes/"]
 
 
+def test_a_quoted_mention_is_completed_within_and_behind_its_quotes(tmp_path):
+    (tmp_path / "odd names").mkdir()
+    (tmp_path / "odd names" / "a b.txt").touch()
+    (tmp_path / "odd names" / "plain.txt").touch()
+    words = CompletionSource(lambda: COMMANDS, FileIndex(tmp_path))
+
+    async def complete(text):
+        asked = words.get_completions_async(Document(text), CompleteEvent())
+        return [text[: len(text) + item.start_position] + item.text async for item in asked]
+
+    assert run(complete("see @odd"))[0] == 'see @"odd names/"'
+    for typed in ('see @"odd names/"a', 'see @"odd names/a', 'see @"odd names/a b.txt"'):
+        assert run(complete(typed))[0] == 'see @"odd names/a b.txt" ', typed
+    assert run(complete('see @"odd names/a b.txt" and')) == []
+
+
 def test_names_that_users_cannot_see_are_not_offered(tmp_path):
     for name in ("note\n.txt", "no\x1b[31m.txt", "no\u202etxt.exe", "nose.txt"):
         (tmp_path / name).touch()
