@@ -5,6 +5,7 @@ from tests.tables import each_row
 from transcripts.codec import decode_line, encode_fact, mask_line
 from transcripts.facts import User
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, map_strings
+from transcripts.secrets.hinting_words import MAX_KNOWN_WORDS, HintingWords
 from transcripts.secrets.masking import SecretMasks, mask, mask_output
 from transcripts.secrets.secret_forms import SECRET_FORMS
 
@@ -292,6 +293,31 @@ def test_a_secret_is_masked_where_commands_print_it(text: str) -> None:
 )
 def test_ordinary_lines_about_secrets_stay(text: str) -> None:
     assert mask_output(f"{text}\n") == f"{text}\n"
+
+
+def test_a_text_is_searched_only_for_words_that_are_new() -> None:
+    searched: list[str] = []
+
+    def search(text: str) -> bool:
+        searched.append(text)
+        return False
+
+    words = HintingWords(("key",), forms=(), has_encoded=search)
+    assert words.of("plain My_Key plain") == "My_Key"
+    assert words.of("plain\n My_Key") == "My_Key"
+    assert set(words.of("My_Key two plain keys").split()) == {"My_Key", "keys"}
+    assert [set(text.split()) for text in searched] == [{"plain", "My_Key"}, {"two", "keys"}]
+    assert words.of(" ".join(map(str, range(MAX_KNOWN_WORDS)))) == ""
+    assert words.of("one more") == ""
+    assert words.of("plain My_Key") == "My_Key"  # forgotten, and searched again
+    assert len(searched) == 5
+
+
+@each_row("secret", SECRETS)
+def test_a_secret_is_masked_again_whatever_was_masked_before(secret: str) -> None:
+    once = mask(f"a {secret} b")
+    mask(" ".join(secret.split()[:1]))
+    assert mask(f"a {secret} b") == once != f"a {secret} b"
 
 
 @each_row(

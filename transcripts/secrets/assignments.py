@@ -28,7 +28,7 @@ from .secret_forms import (
 )
 
 # A line without any of these words, in lower case, assigns no secret.
-_HINTS = (
+ASSIGNED_HINTS = (
     "token",
     "secret",
     "pass",
@@ -90,7 +90,7 @@ def _assignments(text: str) -> Iterator[re.Match[str]]:
     if len(folded) != len(text):  # a few letters become two
         yield from _ASSIGNED.finditer(text)
         return
-    starts = {folded.rfind("\n", 0, at) + 1 for hint in _HINTS for at in lines_with(hint, folded)}
+    starts = {folded.rfind("\n", 0, at) + 1 for hint in ASSIGNED_HINTS for at in lines_with(hint, folded)}
     for start in sorted(starts):
         end = text.find("\n", start)
         yield from _ASSIGNED.finditer(text, start, len(text) if end < 0 else end)

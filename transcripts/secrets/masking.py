@@ -11,17 +11,18 @@ import json
 import re
 from base64 import b64decode
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from msgspec import Struct
 
 from transcripts.patterns import lazy_pattern
 
-from .assignments import assigned_secrets, is_literal
-from .printed_forms import printed_secrets
+from .assignments import ASSIGNED_HINTS, assigned_secrets, is_literal
+from .hinting_words import HintingWords
+from .printed_forms import PRINTED_HINTS, printed_secrets
 from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS, SecretForm
 
 MASK_TEXT = "****"
@@ -33,9 +34,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 def mask(text: str) -> str:
     """Return the text with everything that has the form of a secret replaced by its kind in brackets."""
-    for form in SECRET_FORMS:
-        text = form.sub(f"[{form.kind} masked]", text)
-    return _mask_assigned(text)
+    return _mask(text, lambda form: f"[{form.kind} masked]")
 
 
 def mask_output(text: str) -> str:
@@ -43,9 +42,28 @@ def mask_output(text: str) -> str:
 
     It may be source code: `https://{user}:{password}@host` and placeholders stay.
     """
+    return _mask(text, lambda form: partial(_mask_literal, form))
+
+
+@cache
+def _hinting_words() -> HintingWords:
+    spaced = (form for form in SECRET_FORMS if not form.is_word)
+    hints = (hint.lower() for form in spaced for hint in form.hints)
+    return HintingWords(
+        hints=(*ASSIGNED_HINTS, *PRINTED_HINTS, *hints),
+        forms=(form for form in SECRET_FORMS if form.is_word),
+        has_encoded=lambda words: any(True for _ in _encoded_secrets(words)),
+    )
+
+
+def _mask(text: str, mask_of: Callable[[SecretForm], str | Callable[[re.Match[str]], str]]) -> str:
+    hinting = _hinting_words().of(text)
+    if not hinting and "\\" not in text:
+        return text
     for form in SECRET_FORMS:
-        text = form.sub(partial(_mask_literal, form), text)
-    return _mask_assigned(text)
+        if form.may_be_in(hinting):
+            text = form.sub(mask_of(form), text)
+    return _mask_assigned(text, hinting)
 
 
 def _mask_literal(form: SecretForm, found: re.Match[str]) -> str:
@@ -54,12 +72,11 @@ def _mask_literal(form: SecretForm, found: re.Match[str]) -> str:
     return found[0] if kept else f"[{form.kind} masked]"
 
 
-def _mask_assigned(text: str) -> str:
+def _mask_assigned(text: str, hinting: str) -> str:
     at = len(text)
     found = {
-        *assigned_secrets(text),
-        *printed_secrets(text),
-        *_encoded_secrets(text),
+        *_named_secrets(text, hinting),
+        *(_encoded_secrets(text) if any(True for _ in _encoded_secrets(hinting)) else ()),
         *(_escaped_secrets(text) if "\\" in text else ()),
     }
     for start, end in sorted(found, reverse=True):
@@ -67,6 +84,14 @@ def _mask_assigned(text: str) -> str:
             text = f"{text[:start]}[secret masked]{text[end:]}"
             at = start
     return text
+
+
+def _named_secrets(text: str, hinting: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each secret that is one by its name or its place."""
+    folded = hinting.casefold()
+    if any(map(folded.__contains__, ASSIGNED_HINTS)):
+        yield from assigned_secrets(text)
+    yield from printed_secrets(text, folded)
 
 
 def _escaped_secrets(text: str) -> Iterator[tuple[int, int]]:
@@ -82,7 +107,7 @@ def _escaped_secrets(text: str) -> Iterator[tuple[int, int]]:
     if not places:
         return
     plain = "".join((*pieces, text[at:]))
-    for start, end in (*assigned_secrets(plain), *printed_secrets(plain)):
+    for start, end in _named_secrets(plain, _hinting_words().of(plain)):
         before = bisect_right(places, (start, len(text)))
         longer = places[before - 1][1] if before else 0
         if text[start + longer : end + longer] == plain[start:end]:

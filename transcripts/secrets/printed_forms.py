@@ -39,8 +39,6 @@ _QUERY_NAMES = (
 class _PrintedForm(Struct, frozen=True):
     """A form with its secret in the group `s`. A text without any of `hints`, in lower case, has none.
 
-    In tables a `~` in a hint stands for a space.
-
     is_password  the value is a password whatever it looks like, unless it is a variable or a placeholder
     """
 
@@ -54,7 +52,8 @@ def _form(hints: str, pattern: str) -> _PrintedForm:
 
 
 def _hints(table: str) -> tuple[str, ...]:
-    return tuple(hint.replace("~", " ") for hint in table.split())
+    """Return the hints of a table; of two words that are joined by `~`, the first."""
+    return tuple(hint.partition("~")[0] for hint in table.split())
 
 
 def _option(hints: str, before: str) -> _PrintedForm:
@@ -165,17 +164,23 @@ _NO_VALUE = lazy_pattern(
 )
 
 
-def printed_secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each secret in a text."""
-    folded = text.casefold()
-    for form in _FORMS:
-        if any(map(folded.__contains__, form.hints)):
-            for found in form.pattern.finditer(text):
-                if _may_be_secret(found["s"], form.is_password):
-                    yield found.span("s")
-    if "cookie" in folded:
+_FORM_OF_HINT = tuple((hint, form) for form in _FORMS for hint in form.hints)
+PRINTED_HINTS = ("cookie", *_LINE_HINTS, *(hint for hint, _ in _FORM_OF_HINT))
+
+
+def printed_secrets(text: str, hinting: str) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each secret in a text.
+
+    hinting: the words of the text, in lower case, in which any of PRINTED_HINTS is
+    """
+    for form in dict.fromkeys([form for hint, form in _FORM_OF_HINT if hint in hinting]):
+        for found in form.pattern.finditer(text):
+            if _may_be_secret(found["s"], form.is_password):
+                yield found.span("s")
+    if "cookie" in hinting:
         yield from _cookies(text)
-    yield from _lines(text, folded)
+    if any(map(hinting.__contains__, _LINE_HINTS)):
+        yield from _lines(text)
 
 
 def _may_be_secret(value: str, is_password: bool) -> bool:
@@ -201,7 +206,8 @@ def _cookies(text: str) -> Iterator[tuple[int, int]]:
 MIN_PRINTED_CHARS = 8  # of a value that is a secret only by its name
 
 
-def _lines(text: str, folded: str) -> Iterator[tuple[int, int]]:
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    folded = text.casefold()
     if len(folded) != len(text):  # a few letters become two
         folded = text
     starts = {folded.rfind("\n", 0, at) + 1 for hint in _LINE_HINTS for at in lines_with(hint, folded)}

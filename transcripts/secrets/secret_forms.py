@@ -101,13 +101,22 @@ class SecretForm(Struct, frozen=True):
     hints: tuple[str, ...]
     pattern: str
 
+    @property
+    def is_word(self) -> bool:
+        """Whether no secret of this form contains white space."""
+        return not any(map(self.pattern.__contains__, (" ", r"\s", r"\S", r"\t", "[^")))
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a text contains such a secret."""
+        return next(self.finditer(text), None) is not None
+
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
         """Return the matches in a text."""
-        return re.finditer(self.pattern, text) if self._may_be_in(text) else iter(())
+        return re.finditer(self.pattern, text) if self.may_be_in(text) else iter(())
 
     def sub(self, replacement: str | Callable[[re.Match[str]], str], text: str) -> str:
         """Return a text with every match replaced."""
-        return re.sub(self.pattern, replacement, text) if self._may_be_in(text) else text
+        return re.sub(self.pattern, replacement, text) if self.may_be_in(text) else text
 
     def secret_of(self, found: str) -> str:
         """Return the secret in a match, without the user before a password or the name of an option."""
@@ -122,7 +131,8 @@ class SecretForm(Struct, frozen=True):
                 return found.rpartition(":")[2]
         return found
 
-    def _may_be_in(self, text: str) -> bool:
+    def may_be_in(self, text: str) -> bool:
+        """Return whether a text contains any of the hints."""
         return any(map(text.__contains__, self.hints))
 
 
@@ -222,10 +232,10 @@ SECRET_FORMS: tuple[SecretForm, ...] = (
           r"--(?:password|passwd|pass|token|secret|(?:api|auth|access|client)-(?:key|token|secret))"
           r"(?:[ \t]{1,3}|=)[\"']?(?=[^\s\"']{0,400}\d)(?=[^\s\"']{0,400}[A-Za-z])"
           r"[^\s\"'$<{(-][^\s\"']{7,}"),
-    _form("user", "curl ",
+    _form("user", "curl",
           r"(?<=curl )(?:[^\n|;&]{0,300}?\s)?(?:-u ?|--user[ =])[\"']?[^\s:\"'$]{1,100}"
           r":[^\s\"'$<{][^\s\"']{3,}"),
-    _form("login", "machine ",
+    _form("login", "machine",
           r"\bmachine\s{1,9}\S{1,255}\s{1,9}login\s{1,9}\S{1,255}\s{1,9}password\s{1,9}(?=\S{0,200}\d)\S{6,}"),
     _form("password", "://", r"(?<=://)[^\s/@:\"'<>]{0,200}:[^\s/@\"'<>]{1,400}(?=@)"),
 )  # fmt: skip
