@@ -7,10 +7,12 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from fnmatch import fnmatchcase
 
 from tools.files import FileError, canonical_path, is_inside
-from tools.guarded import is_protected, is_secret_link, may_be_secret, sounds_secret
+from tools.guarded import is_protected, is_secret_link, may_be_secret, secret_links, sounds_secret
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
@@ -105,6 +107,7 @@ class ProjectEnvironment(ProjectPrograms):
 
     def _check_tree(self, root: str, reading: Reading) -> None:
         """Check the names below a directory, nearest first; all of them if links are followed."""
+        is_secret = secret_links(self.folder)
         waiting = deque([root])
         seen = {root}
         count = 0
@@ -121,22 +124,35 @@ class ProjectEnvironment(ProjectPrograms):
                     if not reading.follows:
                         continue
                     self._check_path(entry.path, entry.path)
-                self._check_name(entry, reading)
+                if _sounds_protected(entry) or _is_such_link(entry, is_secret):
+                    _check_omitted(entry.name, reading)
                 path = _canonical(entry.path) if entry.is_symlink() else entry.path
                 if entry.is_dir() and entry.name not in _UNSEARCHED and path not in seen:
                     seen.add(path)
                     waiting.append(path)
 
-    def _check_name(self, entry: os.DirEntry[str], reading: Reading) -> None:
-        name = entry.name
-        is_doubtful = name[0] in "._iI" or may_be_secret(name.lower())
-        if not is_doubtful or name.lower() in _PASSED_BY or not is_protected(entry.path, "read"):
-            return
-        if any(fnmatchcase(name, each) and not _ODD_PATTERN.search(each) for each in reading.left_out):
-            return
-        may_match = (fnmatchcase(name, each) or _ODD_PATTERN.search(each) for each in reading.names)
-        if not reading.names or any(may_match):
-            raise NotProved(f"it reads {name}, which may contain secrets")
+
+def _sounds_protected(entry: os.DirEntry[str]) -> bool:
+    """Return whether searches that include a file need approval because of its name."""
+    name = entry.name
+    is_doubtful = name[0] in "._iI" or may_be_secret(name.lower())
+    return is_doubtful and name.lower() not in _PASSED_BY and is_protected(entry.path, "read")
+
+
+def _is_such_link(entry: os.DirEntry[str], is_secret: Callable[[os.stat_result], bool]) -> bool:
+    """Return whether a file is also one with secrets, by a hard link."""
+    with suppress(OSError):
+        return not entry.is_dir() and is_secret(entry.stat(follow_symlinks=False))
+    return False
+
+
+def _check_omitted(name: str, reading: Reading) -> None:
+    """Raise NotProved unless the search omits files of this name."""
+    if any(fnmatchcase(name, each) and not _ODD_PATTERN.search(each) for each in reading.left_out):
+        return
+    may_match = (fnmatchcase(name, each) or _ODD_PATTERN.search(each) for each in reading.names)
+    if not reading.names or any(may_match):
+        raise NotProved(f"it reads {name}, which may contain secrets")
 
 
 def _check_tracked(reading: Reading, folder: str) -> None:

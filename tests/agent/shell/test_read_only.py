@@ -57,6 +57,9 @@ def test_a_hard_link_to_a_file_with_secrets_needs_approval(changing: ReadingProj
     (changing.root / "twin").hardlink_to(changing.root / "a.py")
     (changing.root / "notes.txt").hardlink_to(changing.root / ".env")
     assert changing.runs("cat twin a.py") and not changing.runs("cat notes.txt")
+    for line in ("grep -r x .", "grep -R x .", "rg x", "grep -rn x . --include=*.txt"):
+        assert not changing.runs(line), line
+    assert changing.runs("grep -r x src") and changing.runs("grep -rn x . --include=*.py")
 
 
 def test_a_search_through_directories_needs_approval_where_files_with_secrets_lie(
