@@ -10,7 +10,7 @@ import pytest
 
 from tools.guarded.index_paths import paths_in_index
 from tools.guarded.names import is_protected
-from tools.guarded.secret_search import SecretSearch
+from tools.guarded.secret_search import SecretSearch, secrets_beside
 
 from .sandbox_session import git, sandboxed_session
 
@@ -165,6 +165,21 @@ def test_a_command_in_the_sandbox_reads_none_of_them(tmp_path: Path) -> None:
     laid_out(sandboxed.folder, {name: f"{text}\nmarked-content\n" for name, text in SECRETS.items()})
     sandboxed.require_sandbox("namespaces")
     assert "marked-content" not in sandboxed.prints("grep -rah marked . ; cat $(find . -type f) 2>/dev/null")
+    sandboxed.end()
+
+
+def test_secrets_of_the_directories_beside_a_project_are_hidden_too(tmp_path: Path) -> None:
+    """Deeper ones are not searched for, nor those of hidden directories."""
+    sandboxed = sandboxed_session(tmp_path)
+    beside = {"other/.env": "A=marked-1\n", "other/config.txt": "plain\n", "prod.env": "A=marked-2\n"}
+    laid_out(sandboxed.folder.parent, {**beside, "other/deep/.env": "", ".hidden/.env": ""})
+    project = str(sandboxed.folder)
+    found = {os.path.relpath(path, tmp_path.resolve()) for path in secrets_beside(project)}
+    assert found == {"other/.env", "prod.env"}
+    assert secrets_beside("/srv") == []
+    sandboxed.require_sandbox("namespaces", "landlock")
+    assert "marked" not in sandboxed.prints("cat ../other/.env; grep -r marked ../other ../prod.env")
+    assert sandboxed.prints("cat ../other/config.txt") == "plain"
     sandboxed.end()
 
 

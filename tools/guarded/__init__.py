@@ -24,6 +24,6 @@ __getattr__ = lazy_door(
             "steers_git worktree_places"
         ),
         "secret_names": "may_be_secret sounds_secret",
-        "secret_search": "MAX_MATCHING is_secret_link search_of_project secret_links",
+        "secret_search": "MAX_MATCHING is_secret_link search_of_project secret_links secrets_beside",
     },
 )

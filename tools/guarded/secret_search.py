@@ -50,6 +50,8 @@ from .secret_names import (
 BUDGET_S = 1.0  # of CPU time, for directories that are listed for the first time
 MAX_FOLDERS = 20_000  # of a project that are remembered
 MAX_MATCHING = 10_000  # paths that match globs; each is a mount in the sandbox of every command
+_BESIDE_BUDGET_S = 0.1  # for the directories beside a project
+_MAX_BESIDE = 200  # of these directories
 _MAX_INDEX_BYTES = 64 << 20
 _SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have the same time
 _NEVER_SEARCHED = {
@@ -102,10 +104,14 @@ class _Links(NamedTuple):
 
 
 class SecretSearch:
-    """The search of one project, which remembers what it has seen. Sessions with other rules share it."""
+    """The search of one project, which remembers what it has seen. Sessions with other rules share it.
 
-    def __init__(self, folder: str) -> None:
+    beside  only the directory and those in it are searched, without hidden ones
+    """
+
+    def __init__(self, folder: str, *, beside: bool = False) -> None:
         self.folder = folder
+        self._beside = beside
         self.complete = False  # the last walk reached every directory
         self._globs = PathGlobs(folder)
         self._listings: dict[str, _Listing] = {}
@@ -211,6 +217,8 @@ class SecretSearch:
                 yield from listing.named
                 below += listing.folders
                 last += listing.last
+            if self._beside:
+                below = _shown(below)[:_MAX_BESIDE] if layer == [self.folder] else []
             layer = below
         self._listings = reached
         self._matching = {}
@@ -276,6 +284,23 @@ class SecretSearch:
 def search_of_project(folder: str) -> SecretSearch:
     """Return the search of a project, which all its sessions in this process share."""
     return SecretSearch(folder)
+
+
+def secrets_beside(project: str) -> list[str]:
+    """Return the paths of secrets in the directory that contains a project, and in others there, not deeper.
+
+    None are looked for in the root directory and in directories for everyone's temporary files.
+    """
+    above = os.path.dirname(project)
+    with suppress(OSError):
+        if above != "/" and not os.stat(above).st_mode & stat.S_ISVTX:
+            return _search_beside(above).find(_BESIDE_BUDGET_S)
+    return []
+
+
+@cache
+def _search_beside(folder: str) -> SecretSearch:
+    return SecretSearch(folder, beside=True)
 
 
 def is_secret_link(path: str, *folders: Path | str) -> bool:
@@ -363,6 +388,11 @@ def _links(
                 state = entry.stat(follow_symlinks=False)
                 paths += [entry.path] if (state.st_dev, state.st_ino) in wanted else []
     return _Links(listing, wanted, tuple(paths))
+
+
+def _shown(paths: Iterable[str]) -> list[str]:
+    """Return the paths whose names do not begin with a dot."""
+    return [path for path in paths if "/." not in path[path.rfind("/") :]]
 
 
 def _is_secret_folder(path: str) -> bool:

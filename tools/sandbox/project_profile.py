@@ -11,7 +11,14 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from tools.guarded import git_folders, guarded_elsewhere, guarded_in_project, linked_in, secrets_of_home
+from tools.guarded import (
+    git_folders,
+    guarded_elsewhere,
+    guarded_in_project,
+    linked_in,
+    secrets_beside,
+    secrets_of_home,
+)
 from transcripts import RECORD_FOLDERS
 from transcripts.storage import project_key
 
@@ -65,6 +72,7 @@ def sandbox_profile(
     fixed += secured.read_only
     hidden: list[str | Path] = [
         *secret,
+        *_not_below(secrets_beside(str(folder)), (folder, *written)),
         *secrets_of_home(str(home)),
         *_SYSTEM_SECRETS,
         *own,
@@ -112,6 +120,15 @@ def _git_below(folder: Path, layered: Iterable[Path], hidden: Sequence[Path]) ->
 def _not_named(guarded: Iterable[str], written: Sequence[Path]) -> list[str]:
     """Return the guarded paths without those that the user allowed by name."""
     return [path for path in guarded if not any(place.is_relative_to(path) for place in written)]
+
+
+def _not_below(paths: Iterable[str], places: Sequence[Path]) -> list[str]:
+    """Return the paths outside all these places, whose secrets are found by other searches."""
+    return [
+        path
+        for path in paths
+        if not any(path.startswith(f"{place}/") or path == str(place) for place in places)
+    ]
 
 
 def _own_folders(home: Path, environ: Mapping[str, str]) -> tuple[Path, Path]:
