@@ -40,6 +40,8 @@ ENCODINGS = [
     ("shift-jis", "cp932", "こんにちは、世界\nテスト x\n", b""),
     ("iso2022_jp", "iso2022_jp", "こんにちは、世界\nテスト x\n", b""),
     ("utf-16-le", "utf-16-le", "Windows x\nlog 😀\n", b""),
+    ("utf-16-le", "utf-16-le", "x=1", b""),
+    ("utf-16-be", "utf-16-be", '{"x":1}', b""),
     ("utf-16-be", "utf-16-be", "файл журнала\nстрока x\n", b""),
     ("utf-16-le", "utf-16-le", "这个函数返回结果\n如果出错就退出 x\n", b""),
 ]

@@ -195,9 +195,13 @@ def _unmarked_utf16(data: bytes) -> tuple[str, TextForm] | None:
 
 
 def _is_plain_text(text: str) -> bool:
-    """Return whether a text has spaces or line endings, but no other character that texts do not contain."""
+    """Return whether a text has spaces or line endings, but no other character that texts do not contain.
+
+    A word alone is a text if it is ASCII, in which every other byte is a NUL.
+    """
     counts = Counter(text)
-    if (counts[" "] + counts["\n"]) * _MAX_WIDE_WORD_CHARS < len(text):
+    spaces = counts[" "] + counts["\n"] or int(len(text) > 1 and text.isascii())
+    if spaces * _MAX_WIDE_WORD_CHARS < len(text):
         return False
     return not any(unicodedata.category(char) in _ODD_CATEGORIES for char in counts.keys() - set("\t\n\r\f"))
 
