@@ -207,7 +207,10 @@ def limit_reached(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return "too many open files; raise the limit (ulimit -n)"
     if isinstance(error, OSError) and "No usable temporary directory" in str(error):  # of tempfile
-        return "cannot write temporary files; free disk space, or set TMPDIR to another directory"
+        return (
+            "cannot write temporary files; free disk space, raise the limit on the size of files (ulimit -f) "
+            "or set TMPDIR to another directory"
+        )
     return ""
 
 

@@ -271,6 +271,8 @@ class Store:
         advice = f"Check {folder}"
         if number in (errno.ENOSPC, errno.EDQUOT):
             advice = "Free disk space"
+        elif number == errno.EFBIG:
+            advice = "Raise the limit on the size of files (ulimit -f)"
         elif number in (errno.EACCES, errno.EPERM, errno.EROFS):
             advice = f"Make {folder} writable, or /export the session to another directory"
         state = "It continues in memory, and makeroom keeps trying to save it"

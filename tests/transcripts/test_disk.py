@@ -72,12 +72,14 @@ def test_a_single_torn_byte_is_a_line_of_its_own_too(fd: int, tmp_path: Path) ->
     assert content(fd) == b"x\nfirst\n"
 
 
-def test_a_line_that_is_written_in_part_is_an_error(fd: int, tmp_path: Path) -> None:
+def test_what_a_limit_lets_write_only_in_part_is_an_error_that_names_it(fd: int, tmp_path: Path) -> None:
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4, old[1]))
     try:
-        with pytest.raises(OSError, match="No space left"):
-            append_line(tmp_path / "file", b"longer than four bytes")
+        with pytest.raises(OSError, match="File too large"):
+            append_line(tmp_path / "other", b"longer than four bytes")
+        with pytest.raises(OSError, match="File too large"):
+            append_whole(DISK, fd, b"longer than four bytes", 0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
 

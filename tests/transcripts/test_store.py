@@ -437,6 +437,7 @@ def test_only_regular_files_of_this_user_join_a_session(
     [
         (errno.ENOSPC, "Free disk space"),
         (errno.EDQUOT, "Free disk space"),
+        (errno.EFBIG, "Raise the limit on the size of files (ulimit -f)"),
         (errno.EACCES, "Make {} writable, or /export the session to another directory"),
         (errno.EPERM, "Make {} writable, or /export the session to another directory"),
         (errno.EROFS, "Make {} writable, or /export the session to another directory"),

@@ -148,8 +148,17 @@ def append_whole(disk: Disk, fd: int, data: bytes, end: int) -> int:
     """
     if disk.write(fd, data) < len(data):
         disk.truncate(fd, end)
-        raise OSError(errno.ENOSPC, "no space left on device (partial write)")
+        raise _short_write(end + len(data))
     return end + len(data)
+
+
+def _short_write(size: int) -> OSError:
+    """Return why only the beginning was written of what would have made a file of this size."""
+    import resource  # 0.3 ms
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    number = errno.EFBIG if limit != resource.RLIM_INFINITY and size > limit else errno.ENOSPC
+    return OSError(number, f"{os.strerror(number)} (partial write)")
 
 
 def append_line(path: Path, line: bytes, follow_links: bool = False) -> None:
@@ -165,7 +174,7 @@ def append_line(path: Path, line: bytes, follow_links: bool = False) -> None:
         is_torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
         data = b"\n" * is_torn + line + b"\n"
         if os.write(fd, data) < len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise _short_write(size + len(data))
     finally:
         os.close(fd)
 

@@ -140,7 +140,7 @@ def test_a_fault_of_our_own_still_has_its_result(here: Run, monkeypatch: pytest.
         (OSError(errno.EMFILE, "Too many open files"), "too many open files; raise the limit (ulimit -n)"),
         (
             FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"),
-            "cannot write temporary files; free disk space, or set TMPDIR",
+            "cannot write temporary files; free disk space, raise the limit on the size of files (ulimit -f)",
         ),
     ],
 )
