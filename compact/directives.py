@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ WISH = 3
 FACT = 2
 REST = 1  # weights of sentences, the heaviest first
 NOTHING = 0  # of lines of programs and logs, and of other text that is not speech
+MIN_PROSE_WORDS = 4  # of a line whose language can be told
 MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech
 MAX_ABBREVIATION_CHARS = 12  # before a full stop that may belong to it
 MIN_WRAP_CHARS = 40  # of a line that a line with a capital may continue
@@ -72,6 +73,11 @@ def _is_surely_english(sentence: str) -> bool:
     sure = not closed_class("sure_english").isdisjoint(words) and closed_class("foreign").isdisjoint(words)
     return sure and (sentence.isascii() or not has("other_letters", sentence))
 
+
+Writing = Literal["English", "other Latin", "other letters", ""]
+"""A language as far as letters and common words tell it."""
+
+NO_WRITING: Final = ""
 
 _SPOKEN_WORD = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _SYMBOL = lazy_pattern(r"[{}()\[\]<>=;|\\&^%~*$#@_+/]")
@@ -217,6 +223,21 @@ def is_foreign(sentence: str) -> bool:
     english = sum(word in closed_class("english") and not (accented and word == "a") for word in words)
     foreign = sum(word in closed_class("foreign") for word in words) + accented
     return foreign > english and (foreign >= 2 or (len(words) >= 3 and not english))
+
+
+def writing_of(text: str) -> Writing:
+    """Return what most lines of prose in a text are written in, NO_WRITING without such a majority."""
+    found: list[Writing] = [each for each in map(_writing_of_line, text.split("\n")) if each]
+    most: Writing = max(found, key=found.count, default=NO_WRITING)
+    return most if 2 * found.count(most) > len(found) else NO_WRITING
+
+
+def _writing_of_line(line: str) -> Writing:
+    if sum(char > "\u024f" and char.isalpha() for char in line) > max(4, len(line) // 8):
+        return "other letters"
+    if len(spoken_words(line)) < MIN_PROSE_WORDS:
+        return NO_WRITING
+    return "other Latin" if is_foreign(line) else "English"
 
 
 def sentences(text: str) -> Iterator[tuple[int, int, bool]]:

@@ -1,8 +1,8 @@
-"""Ask the model for a summary: the instructions, the messages before them, and the check of the answer.
+"""Ask the model for a summary: the instructions, the messages before them, and the answer.
 
 The request extends the view as it was last sent, so that the history is read from the cache. An answer that
 is empty, calls a tool, is cut off, or is larger than what it replaces is a failure; then the history stays
-unchanged.
+unchanged. One that is no summary (summary_answer.py) is asked for once more.
 """
 
 import re
@@ -16,6 +16,7 @@ from transcripts.patterns import lazy_pattern
 from .breakpoints import cache_breakpoints, cached_messages
 from .estimate import tokens_behind
 from .situation import Situation, SummaryReply, SummaryRequest
+from .summary_answer import defect_of
 
 INSTRUCTIONS = """\
 Answer with text only. Do not call any tools: a tool call makes this summary fail.
@@ -46,52 +47,25 @@ First write an <analysis>, in which you go through the conversation in order and
 discarded. Then write"""
 REMINDER = "\nReminder: text only, no tool calls. End your answer with <summary>...</summary>."
 AGAIN = (
-    "\nYour last answer announced a summary without giving one. Write all nine sections with their content."
+    "\nYour last answer was not the summary: it {defect}. Write all nine sections with their content, as "
+    "text, in English or in the user's language."
 )
 INSTRUCTION_TOKENS = 700  # of all of these, approximately
 LEFT_OUT_TEXT = "[The oldest part of this conversation is omitted here.]"
 LEFT_OUT_TOKENS = 12
 _ANALYSIS = lazy_pattern(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
 _SUMMARY = lazy_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
-_HEADING = lazy_pattern(
-    r"^[#* ]*+(?:\d\.? *)?[#* ]*+(?:primary request and intent|key technical concepts|files and code"
-    r"(?: sections)?|errors and fixes|problem solving|all user messages|pending tasks|current work"
-    r"|(?:optional )?next steps?|summary)"
-    r"[:.* ]*",
-    re.IGNORECASE,
-)
-_PLACEHOLDER = lazy_pattern(
-    r"[-*•\d.) ]*(?:n/?a|none|nothing|not applicable|unknown|tbd|todo|…|\{\}"
-    r"|\(?to be filled\)?|\[[^\]]*\]|<[^<>]*>|[`~=_]{3,}\w*)?"
-    r"[-.* ]*",
-    re.IGNORECASE,
-)
-_SENTENCE_END = lazy_pattern(r"[.!?:](?:\s+|$)|[。！：]")
-_MAX_EMPTY_CHARS = 300  # of an answer that consists of announcements, refusals and questions
-_REPETITIONS = 50  # of each word, on average, in an answer of at least so many words that repeats itself
-_MIN_REPEATED_WORDS = 3_000
-_EMPTY_SENTENCE = lazy_pattern(
-    r"(?:(?:sure|certainly|okay|ok|of course|done|understood|got it|as requested)\b[,.!]? *)?(?:"
-    r"|(?:here(?:'s| is)|this is|below|the following is|let me|i(?:'ll|'ve|'m| will| have| can| am| now)\b)"
-    r"[^:]{0,80}\bsummar\w+[^:]{0,80}"
-    # An announcement in another language: a short sentence with its word for a summary.
-    r"|[^:.\d/_`]{0,60}(?:zusammenfass|résum|resum[eo]|riassun|摘要|总结|總結|要約|まとめ|요약|резюме|сводк)"
-    r"[^:.\d/_`]{0,60}"
-    r"|(?:the|this|our) (?:conversation|session|history)[^:]{0,40} summari[sz]ed[^:]{0,20}"
-    r"|no (?:information|content|conversation)\b[^:]{0,60}(?:provided|available|given|found)[^:]{0,40}"
-    r"|i(?:'ll| will) continue(?: with the (?:task|work))?"
-    r"|there is (?:no|nothing)\b[^:]{0,60}\bsummari[sz]e[^:]{0,20}"
-    r"|(?:i(?:'m| am) sorry|i apologi[sz]e)\b[^:]{0,40}\b(?:can't|cannot|can not|unable)\b[^:]{0,80}"
-    r"|i (?:can't|cannot|can not|am unable to|am not able to) (?:help|assist|summari[sz]e|do)\b[^:]{0,80}"
-    r"|(?:what|how) (?:would|can|should|may) (?:you|i)\b[^:]{0,80}|(?:please|let me know)\b[^:]{0,100})",
-    re.IGNORECASE,
-)
 
 
 def summary_instructions(focus: str, thinks: bool) -> str:
     """Return the instructions; a model that thinks before it answers is not asked for an analysis."""
     text = INSTRUCTIONS.format(analysis="Write" if thinks else ANALYSIS)
     return text + (FOCUS.format(focus=focus) if focus else "") + REMINDER
+
+
+_INSTRUCTION_LINES = frozenset(
+    line for thinks in (True, False) for line in summary_instructions("", thinks).split("\n")
+)
 
 
 def _has_thought(folded: Folded) -> bool:
@@ -129,9 +103,10 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
             raise SummaryPending
         if not reply.too_long:
             summary = _summary_in(reply, situation)
-            if _is_hollow(summary):
+            if defect := defect_of(summary, situation.folded, _INSTRUCTION_LINES):
+                again = instructions + AGAIN.format(defect=defect)
                 reply = yield SummaryRequest(
-                    instructions + AGAIN, leave_out=leave_out, max_tokens=output, edits=situation.lasting
+                    again, leave_out=leave_out, max_tokens=output, edits=situation.lasting
                 )
                 return finished_summary(reply, situation, ", also when asked again")
             return summary
@@ -144,8 +119,8 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
 def finished_summary(reply: SummaryReply, situation: Situation, more: str = "") -> str:
     """Return the summary in a reply that will not be asked for again. Raises SummaryFailed."""
     summary = _summary_in(reply, situation)
-    if _is_hollow(summary):
-        raise SummaryFailed(f"the answer had no content{more}")
+    if defect := defect_of(summary, situation.folded, _INSTRUCTION_LINES):
+        raise SummaryFailed(f"the answer {defect}{more}")
     return summary
 
 
@@ -166,24 +141,6 @@ def summary_usage(situation: Situation, cached: bool) -> Usage:
     if read:
         written = min(prompt, tokens_behind(folded, read) + INSTRUCTION_TOKENS)
     return Usage(cache_read=prompt - written, cache_written=written, output=output)
-
-
-def _is_hollow(summary: str) -> bool:
-    """Return whether a summary has no content.
-
-    That is headings without text, an announcement, a refusal, the instructions again, or a few words that the
-    model repeats until it has to stop.
-    """
-    words = summary.split()
-    if len(words) >= _MIN_REPEATED_WORDS and len(set(words)) * _REPETITIONS <= len(words):
-        return True
-    asked = {line for thinks in (True, False) for line in summary_instructions("", thinks).split("\n")}
-    said = (line.strip() for line in summary.split("\n"))
-    lines = (_HEADING.sub("", line, count=1) for line in said if line not in asked)
-    content = " ".join(line for line in lines if not _PLACEHOLDER.fullmatch(line)).replace("’", "'")
-    if len(content) > _MAX_EMPTY_CHARS:
-        return False
-    return all(_EMPTY_SENTENCE.fullmatch(each.strip()) for each in _SENTENCE_END.split(content))
 
 
 def _oldest_exchanges(situation: Situation, tokens: int) -> int:

@@ -250,7 +250,7 @@ def compacted(world: World, rounds: int) -> int:
 
     Files that are shown again have a limit of their own and are not counted.
     """
-    largest, summary = 0, answered("<summary>It went well so far. " + "All is fine. " * 80 + "</summary>")
+    largest, summary = 0, answered("<summary>1. Work: it went well. " + "All is fine. " * 80 + "</summary>")
     for number in range(rounds):
         if world.folded.compactions:
             world.user(f"Go on with step {number}.")

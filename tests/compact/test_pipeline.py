@@ -309,7 +309,7 @@ def test_what_lasts_stays_beside_a_summary_and_other_clearing_is_dropped(monkeyp
     monkeypatch.setattr(pipeline, "LAYERS", (Layer(clearing, lasting=lasting), SUMMARY_LAYER))
     world = busy()
     world.user("more " * 9_000)
-    made = world.plan("auto", answered("<summary>much</summary>"))
+    made = world.plan("auto", answered())
     assert [each.layer for each in made.proposals] == ["dummy"] * lasting + ["summary"]
     assert bool(world.questions[0].edits) is lasting
     last = made.proposals[-1].report["before"]
@@ -326,7 +326,7 @@ def test_a_layer_behind_the_summary_sees_what_the_summary_leaves(monkeypatch):
     monkeypatch.setattr(pipeline, "LAYERS", (*LAYERS, Layer(look)))
     world = busy()
     world.user("more " * 6_000)
-    made = world.plan("auto", answered("<summary>much</summary>"))
+    made = world.plan("auto", answered())
     assert seen == [made.proposals[-1].report["after"]]
 
 

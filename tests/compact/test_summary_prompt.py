@@ -127,10 +127,71 @@ HOLLOW = [
 @each_row("text", HOLLOW)
 def test_a_summary_without_content_is_asked_for_once_more(text):
     requests, summary = ask(session(), answered(text), answered("<summary>this</summary>"))
-    assert summary == "this" and requests[1].instructions == requests[0].instructions + AGAIN
+    assert summary == "this" and requests[1].instructions == requests[0].instructions + AGAIN.format(
+        defect="had no content"
+    )
     requests, failure = ask(session(), answered(text), answered(text))
     assert len(requests) == 2 and isinstance(failure, SummaryFailed)
     assert str(failure) == "the answer had no content, also when asked again"
+
+
+GERMAN_REQUEST = "Lies die Tabelle aus der Datei und behalte die Reihenfolge der Zeilen."
+GERMAN = """\
+1. Anliegen: Der Benutzer will, dass die Tabelle aus der Datei gelesen wird.
+2. Begriffe: Die Werte stehen in der ersten Spalte und werden nicht sortiert.
+3. Dateien: In parser.py ist die Schleife nicht mehr nötig und wurde entfernt."""
+CHINESE = "1. 主要请求：用户希望从文件中读取表格。\n3. 文件：已修改 parser.py 的循环。\n9. 下一步：运行测试。"
+REFUSED = """\
+Thank you for the detailed context. I have thought about this carefully, and I would rather not write a \
+summary of this conversation, because it may contain private details that should stay where they are.
+
+I would be glad to go on with the work itself instead, or to answer any question about what was done so far. \
+Just tell me which of the two you prefer, and I will begin right away with what is most useful to you now."""
+OTHER_ANSWERS = [
+    ('{"request": "read the table", "files": ["parser.py"], "next_step": null}', "was JSON"),
+    ('<summary>```json\n[{"file": "parser.py"}]\n```</summary>', "was JSON"),
+    (REFUSED, "had no content"),
+    (GERMAN, "was in another language than the user's"),
+    (CHINESE, "was in another language than the user's"),
+]
+
+
+@each_row(("text", "defect"), OTHER_ANSWERS)
+def test_an_answer_that_is_no_summary_is_asked_for_once_more_with_the_reason(text, defect):
+    world = session(12)
+    world.user("Please read the table from the file, and keep the order of the rows.")
+    requests, summary = ask(world, answered(text), answered("<summary>the parser.py reads it</summary>"))
+    assert summary == "the parser.py reads it"
+    assert f"it {defect}. Write" in requests[1].instructions
+    _, failure = ask(world, answered(text), answered(text))
+    assert str(failure) == f"the answer {defect}, also when asked again"
+
+
+@each_row(
+    ("words", "text"),
+    [
+        (GERMAN_REQUEST, GERMAN),
+        ("请从文件中读取表格，并保持行的顺序。", CHINESE),
+        (
+            "Lies die Tabelle aus der Datei und behalte die Reihenfolge der Zeilen.",
+            "The parser.py is done now.",
+        ),
+        ("Read the table from the file.", "1. Primary request and intent: to read a table {from a file}"),
+        ("Read the table from the file.", "The table is read from the file by parser.py, as it was before."),
+        (
+            "Read the table from the file.",
+            '3. Files: data.json is now {"rows": []}, nothing else was done.',
+        ),
+    ],
+)
+def test_a_summary_in_the_users_language_or_in_english_is_taken(words, text):
+    world = session(12)
+    world.user(words)
+    assert ask(world, answered(text))[1] == text
+
+
+def test_a_summary_of_a_short_conversation_may_name_nothing():
+    assert ask(session(9), answered(REFUSED))[1] == REFUSED
 
 
 def test_a_short_summary_with_content_is_taken():

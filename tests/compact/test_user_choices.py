@@ -256,7 +256,7 @@ def test_what_a_preview_cuts_is_cut_also_where_the_summary_is_shorter(most):
     for at in range(40):
         world.call("read", f"def name_{at}(): " + "line " * 1_500, file_path=f"src/f{at}.py")
     previewed = dry_run(world.situation, "manual").proposals[0]
-    made = world.compact("manual", answered("<summary>short</summary>")).proposals[0]
+    made = world.compact("manual", answered("<summary>f1.py is read</summary>")).proposals[0]
     folds = [narrow(edit, Fold) for edit in made.edits]
     previewed_folds = [narrow(edit, Fold) for edit in previewed.edits]
     assert [(each.first, each.last) for each in folds] == [

@@ -168,7 +168,8 @@ def test_what_every_tool_answers_can_be_compacted_again_and_again(tmp_path: Path
     ]
     assert {each["name"] for each in used} >= {*BUILTIN}
     respond = ScriptedModel(
-        [Answer(used[:20]), Answer(used[20:])], then=lambda _: Answer([says("All files are read.")])
+        [Answer(used[:20]), Answer(used[20:])],
+        then=lambda _: Answer([says("All files are read, part_1.py too.")]),
     )
 
     async def work(run: ControllerRun) -> None:
