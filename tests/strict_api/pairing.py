@@ -66,13 +66,15 @@ def _server_call_violations(messages: list[MergedMessage]) -> Iterator[str]:
     """Calls that the service runs stand before their results, and have one unless it is still to run them."""
     called: dict[str, str] = {}
     for at, message in enumerate(messages):
+        if message.role != "assistant":
+            continue
         for path, block in message.blocks:
             if block["type"] == "server_tool_use":
                 called[block["id"]] = path
             elif block["type"].endswith("_tool_result") and called.pop(block["tool_use_id"], None) is None:
                 yield f"{path}: unexpected `tool_use_id` found in `{block['type']}`: {block['tool_use_id']}"
         calls_ours = any(block["type"] == "tool_use" for _, block in message.blocks)
-        if message.role == "assistant" and not calls_ours and at + 1 < len(messages):
+        if not calls_ours and at + 1 < len(messages):
             for name, path in called.items():
                 yield f"{path}: tool use with id `{name}` was found without a corresponding result block"
 

@@ -5,11 +5,11 @@ messages of one role count as one, and cache marks are not part of a digest.
 """
 
 import hashlib
-import json
 from collections.abc import Iterator
 from threading import Lock
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 from .reply import Block, Body
@@ -18,6 +18,7 @@ from .token_counting import MESSAGE_OVERHEAD, TOOLS_OVERHEAD, count_block
 from .tool_search import found_tools, is_deferred
 
 START = b"makeroom"
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Position(Struct, frozen=True):
@@ -82,8 +83,8 @@ def canonical(block: Block) -> bytes:
     if kind == "text" and not block.get("citations"):
         return b"text:" + str(block["text"]).encode()
     if kind == "tool_use":
-        block = {name: block[name] for name in ("type", "id", "name", "input")}
-    return json.dumps(_unmarked(block), sort_keys=True, separators=(",", ":")).encode()
+        return _encode([kind, block["id"], block["name"], block["input"]])
+    return _encode(_unmarked(block))
 
 
 def _unmarked(value: Any) -> Any:

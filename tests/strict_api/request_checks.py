@@ -317,7 +317,7 @@ def _effort_violations(body: Body, model: ServedModel) -> Iterator[str]:
 def _mark_violations(body: Body) -> Iterator[str]:
     """At most four cache marks in all, and those of one hour before those of five minutes."""
     marks = [tool.get("cache_control") for tool in body.get("tools") or []]
-    blocks = [block for said in merged(body) for _, block in said.blocks]
+    blocks = [block for message in body["messages"] for block in blocks_of(message["content"])]
     for block in [*blocks_of(body.get("system")), *blocks]:
         marks.append(block.get("cache_control"))
         if block.get("type") == "tool_result" and isinstance(block.get("content"), list):

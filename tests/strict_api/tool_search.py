@@ -48,7 +48,7 @@ def found_names(block: Block) -> list[str]:
 def found_tools(block: Block, tools: Sequence[Block]) -> list[Block]:
     """The definitions that a result of a search adds to the prompt."""
     names = found_names(block)
-    return [tool for tool in tools if tool.get("name") in names]
+    return [tool for tool in tools if tool.get("name") in names] if names else []
 
 
 def with_searches(blocks: Sequence[Block], tools: Sequence[Block], made: str) -> list[Block]:
