@@ -191,7 +191,10 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
     for restored in recover(context.journals):
         services.warn(f"restored {restored}: a previous run ended while writing it")
     _restore_seen(context, telling_facts(session.folded))
-    command_runner(context).on_finish = lambda announcement: services.emit(Notice(announcement))
+    runner = command_runner(context)
+    runner.on_finish = lambda announcement: services.emit(Notice(announcement))
+    runner.begun = services.supervisor
+    services.supervisor = None
     return context
 
 

@@ -137,8 +137,10 @@ class Controller:
 
     async def _start(self) -> None:
         announced = await self.open()
-        await self.services.warm()
         options = self.setup.options
+        if options.headless and options.resume is None:
+            self.services.begin_supervisor()
+        await self.services.warm()
         resumed = "fork" if options.fork_session else "resume"
         source = resumed if options.resume is not None else "startup"
         session, context = await self._first_session()

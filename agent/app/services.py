@@ -28,6 +28,7 @@ from compact import TokenCounter
 from tools import TOOL_NAMES
 from tools.base import SMALL_WINDOW_TOKENS, Tool
 from tools.registry import join_tools
+from tools.search import Checkout
 
 from .memory_approval import approved_memory
 from .permission_loading import denied_tools
@@ -40,6 +41,7 @@ from .web_tools import fetches_by_service
 
 if TYPE_CHECKING:
     from agent.extensions.mcp import McpServers
+    from tools.sandbox import Supervisor
 
 RETIREMENT_NOTICE_S = 60 * 86_400.0  # before a model retires; providers announce it that early
 
@@ -89,6 +91,7 @@ class Services(Struct):
     skills: SkillLibrary = field(default_factory=SkillLibrary)
     builtin_commands: Callable[[], Sequence[CommandSummary]] = tuple
     turn_ends: list[Callable[[], None]] = field(default_factory=list)
+    supervisor: asyncio.Task[Supervisor] | None = None  # begun for the first session
     _late: set[asyncio.Task[None]] = field(default_factory=set)  # finished before the services are closed
     problems: Sequence[str] = ()  # of the approved settings, plugins and agents
     _ignored_in_agents: Sequence[IgnoredPart] = ()
@@ -197,6 +200,13 @@ class Services(Struct):
         origins = {**setup.config.origins, "model": "settings of Claude Code"}
         self.setup = replace(setup, config=replace(setup.config, model=name, origins=origins))
         self.selection.facts = self.selection.model.known_facts(id)
+
+    def begin_supervisor(self) -> None:
+        """Start the supervisor of the first session beside `warm`, if its first prompt runs git."""
+        from tools.processes import begin_session_supervisor  # 10 ms, not before a prompt is painted
+
+        if Checkout.around(self.setup.folder) is not None:
+            self.supervisor = begin_session_supervisor(self.setup.program_environ)
 
     async def warm(self) -> None:
         """Load the slow parts: tools, client, tokenizer table, model. `settle` must have returned."""
@@ -343,6 +353,10 @@ class Services(Struct):
     async def close(self) -> None:
         """Close sources, model and repository; nothing that this run started outlives it."""
         await asyncio.gather(*self._late, return_exceptions=True)
+        if self.supervisor is not None:
+            from tools.processes import abandon_start  # 10 ms
+
+            await abandon_start(self.supervisor)
         for source in self.sources:
             await source.close()
         await self.selection.model.close()

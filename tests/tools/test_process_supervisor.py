@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from tests.forked import start_forked
-from tests.narrowing import present
 from tests.open_files import open_files
 from tests.sampling import sampled
 from tests.tables import each_row
@@ -172,8 +171,12 @@ def test_an_interrupt_before_the_first_command_could_start_leaves_nothing(tmp_pa
 
 @pytest.mark.skipif(process_table.children() is None, reason="the system does not list children")
 @each_row("waits", [False, True])
-def test_a_supervisor_that_gets_no_profile_is_ended(tmp_path: Path, waits: bool) -> None:
+def test_a_supervisor_that_gets_no_profile_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
     """Its process starts while the profile is made."""
+    (private := tmp_path / "private").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(private))
     session = BashSession(tmp_path)
     runner = command_runner(session.context)
     others = process_table.children()
@@ -187,7 +190,7 @@ def test_a_supervisor_that_gets_no_profile_is_ended(tmp_path: Path, waits: bool)
     runner.first_profile = profile
     with session.runner, pytest.raises(SupervisorLost, match="disk"):
         session.runner.run(runner.supervisor())
-    assert process_table.children() == others and not present(runner._private).exists()
+    assert process_table.children() == others and not [*private.iterdir()]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,10 @@ __getattr__ = lazy_door(
         "output_folding": "fold_output",
         "output_text": "decoded_output",
         "own_command": "OwnCommandEnd run_own_command",
-        "runner": "CommandRunner DRAIN_LIMIT_S begin_supervisor command_runner guard_of_records",
+        "runner": (
+            "CommandRunner DRAIN_LIMIT_S abandon_start begin_session_supervisor begin_supervisor "
+            "command_runner guard_of_records"
+        ),
         "spool": "Spool",
     },
 )

@@ -71,7 +71,7 @@ class CommandRunner:
         self._questions: list[HostQuestions] = []  # of running commands, those of the newest last
         self._supervisor: Supervisor | None = None
         self._starting: asyncio.Task[Supervisor] | None = None
-        self._private: Path | None = None
+        self.begun: asyncio.Task[Supervisor] | None = None  # started before the session was; not yet used
         self._count = 0
 
     @cached_property
@@ -93,8 +93,8 @@ class CommandRunner:
             self._supervisor.abandon()
         with suppress(OSError):  # only an existing directory can be hidden
             self.context.outputs.mkdir(mode=0o700, exist_ok=True)
-        self._private = private_folder()
-        starting = asyncio.ensure_future(begin_supervisor(self._private, self.context.environ))
+        starting = self.begun or begin_session_supervisor(self.context.environ)
+        self.begun = None
         await asyncio.sleep(0)  # its process starts while the profile is made
         try:
             first = self.profile or await self.first_profile()
@@ -178,7 +178,6 @@ class CommandRunner:
         (no bash, no such directory). When cancelled, the command is ended.
         """
         supervisor = await self.supervisor()
-        assert self._private is not None
         self._count += 1
         written = self.profile.writable if self.profile is not None else ()
         held = self.profile.held if self.profile is not None else ()
@@ -190,9 +189,9 @@ class CommandRunner:
             await self.guard.begin(written, held)
         else:
             await self.guard.check()
-        report = (supervisor.scratch if sandboxed else self._private) / f"cwd-{self._count}"
+        report = (supervisor.scratch if sandboxed else supervisor.private) / f"cwd-{self._count}"
         try:
-            shell = shell_for(self.context, line, self._private, report)
+            shell = shell_for(self.context, line, supervisor.private, report)
             command = supervisor.run(
                 take, sandboxed, path=shell.path, argv=shell.argv, env=shell.env, cwd=str(cwd)
             )
@@ -361,6 +360,8 @@ class CommandRunner:
         """End all commands and all of their processes, including background ones."""
         if self.published is not None:
             await self.published.close()
+        if self.begun is not None:
+            await abandon_start(self.begun)
         if self._starting is not None and self._starting.get_loop() is asyncio.get_running_loop():
             await asyncio.wait({self._starting})
         await self._end_all("session")
@@ -376,6 +377,19 @@ class CommandRunner:
                 self.context.outputs.rmdir()
         for job in self.jobs.values():
             job.spool.close()
+
+
+def begin_session_supervisor(environ: Mapping[str, str]) -> asyncio.Task[Supervisor]:
+    """Start the supervisor of a session, which can be used by `CommandRunner.begun`."""
+    return asyncio.ensure_future(begin_supervisor(private_folder(), environ))
+
+
+async def abandon_start(starting: asyncio.Task[Supervisor]) -> None:
+    """End a supervisor that was started and not used."""
+    starting.cancel()
+    await asyncio.wait({starting})
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().abandon()
 
 
 async def begin_supervisor(private: Path, environ: Mapping[str, str]) -> Supervisor:

@@ -12,10 +12,14 @@ from agent.app.controller import prepare_for_commands
 from agent.checkpoints import Checkpoints
 from agent.loop import SessionSandbox
 from tests.agent.commands.controller_run import ControllerRun, run_controller
+from tests.agent.ui.headless_run import run_here
 from tests.narrowing import present
-from tests.strict_api.reply import Reply, says
+from tests.strict_api.reply import Body, Reply, says
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server
 from tools.processes import command_runner
 from tools.sandbox.guards.project_guard import ProjectGuard
+from tools.sandbox.supervisor import process_table
 from tools.search import GitFailed, GitIndex, TrackedFiles
 
 COMMIT = """
@@ -153,3 +157,58 @@ def test_a_session_that_ends_without_a_command_does_not_copy_the_files_that_git_
     preparing.join()
     assert not list(project.glob(".transcripts/checkpoints/objects/*/*"))
     assert checkpoints.recording.unread is None and checkpoints.uncovered() == []
+
+
+def test_the_supervisor_that_git_needs_before_a_first_prompt_starts_before_the_session(
+    tmp_path: Path,
+) -> None:
+    async def work(run: ControllerRun) -> None:
+        runner = command_runner(run.controller.in_use.context.tool_context)
+        begun = present(runner.begun)
+        await run.do("hello")
+        assert runner.begun is None and await runner.supervisor() is begun.result()
+
+    def answer(body: Body) -> Reply:
+        return Reply([says("yes")])
+
+    run_controller(repository(tmp_path / "project"), work, headless=True, respond=answer, verified=False)
+
+
+@pytest.mark.parametrize("is_headless", [True, False])
+def test_no_supervisor_starts_before_a_session_whose_first_prompt_does_not_wait_for_git(
+    tmp_path: Path, is_headless: bool
+) -> None:
+    """Without a repository git is not asked; and while a user types, there is time."""
+    folder = tmp_path / "project"
+    folder.mkdir() if is_headless else repository(folder)
+
+    async def work(run: ControllerRun) -> None:
+        assert command_runner(run.controller.in_use.context.tool_context).begun is None
+
+    run_controller(folder, work, headless=is_headless, verified=False)
+
+
+@pytest.mark.parametrize("has_started", [True, False])
+def test_a_supervisor_that_was_started_for_nothing_is_ended(tmp_path: Path, has_started: bool) -> None:
+    ended = []
+
+    async def work(run: ControllerRun) -> None:
+        begun = present(command_runner(run.controller.in_use.context.tool_context).begun)
+        if has_started:
+            ended.append(await begun)
+
+    others = process_table.children()
+    run_controller(repository(tmp_path / "project"), work, headless=True, verified=False)
+    assert process_table.children() == others
+    assert len(ended) == has_started and not any(each.private.exists() for each in ended)
+
+
+def test_a_supervisor_of_a_session_that_could_not_begin_is_ended(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = repository(tmp_path / "project")
+    others = process_table.children()
+    with Server(ScriptedModel([])) as server:
+        ended = run_here(project, capfd, server, "hello", "--max-budget-usd", "1", "-m", "unheard-of")
+    assert ended.returncode and "unheard-of" in ended.stderr
+    assert process_table.children() == others
