@@ -38,6 +38,7 @@ Feature = Literal[
     "unsigned thinking",
     "reasoning gaps",
     "signature gaps",
+    "details gaps",
     "tool ids",
     "max_tokens",
     "usage in streams",

@@ -52,6 +52,7 @@ _CHANGED_FEATURE: dict[Feature, str] = {
     "system messages": "the model does not support system messages; marking makeroom's own words with tags",
     "unsigned thinking": "the server rejects its own thinking, which is no longer sent back",
     "reasoning gaps": "the server requires reasoning with every tool call; sending empty reasoning if needed",
+    "details gaps": "the server requires a signature of each call; sending a placeholder if needed",
     "signature gaps": "the server requires a signature of each call; sending a placeholder if needed",
     "tool ids": "the server requires ids of nine letters and digits; sending such ids from now on",
     "max_tokens": "the server requires max_completion_tokens instead of max_tokens",

@@ -30,6 +30,7 @@ OFFICIAL_CHAT_FORMAT = "chat completions, official"  # only in transcripts of ea
 CHAT_FORMAT = "chat completions"  # the key of what `Message.encoded` keeps for this adapter
 CHAT_NAMES = ServerNames(
     {
+        r"require OpenRouter reasoning details": "details gaps",  # Gemini through OpenRouter
         r"missing a .{0,5}thought_signature": "signature gaps",  # Gemini
         r"\breasoning_effort\b|does not support thinking": "effort",
         r"\bstream_options\b": "usage in streams",
@@ -46,9 +47,12 @@ _MESSAGE_FEATURES: tuple[Feature, ...] = (
     "unsigned thinking",
     "reasoning gaps",
     "signature gaps",
+    "details gaps",
     "tool ids",
 )
-_NO_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}  # what Gemini documents
+_UNSIGNED = "skip_thought_signature_validator"  # what Gemini documents
+_NO_SIGNATURE = {"google": {"thought_signature": _UNSIGNED}}
+_GEMINI_DETAILS = "google-gemini-v1"  # OpenRouter's name for the form of Gemini's signatures
 
 
 def encode_chat_request(request: ModelRequest, official: bool = False) -> bytes:
@@ -142,7 +146,22 @@ def _encode_reply(blocks: list[Block], rejected: frozenset[Feature]) -> Iterator
         reply["tool_calls"] = [_encode_call(call, rejected) for call in calls]
         if "signature gaps" in rejected:  # of each reply the first call is signed
             reply["tool_calls"][0].setdefault(ToolUseBlock.EXTRA_CONTENT, _NO_SIGNATURE)
+        if "details gaps" in rejected:
+            details = reply.get(ThinkingBlock.DETAILS, ())
+            if all(detail.get("format") != _GEMINI_DETAILS for detail in details):
+                reply[ThinkingBlock.DETAILS] = [_unsigned_detail(reply["tool_calls"][0]["id"])]
     yield reply
+
+
+def _unsigned_detail(call: str) -> dict[str, Any]:
+    """Return what stands for the signature of a call in OpenRouter's details of reasoning."""
+    return {
+        "type": "reasoning.encrypted",
+        "data": _UNSIGNED,
+        "id": call,
+        "format": _GEMINI_DETAILS,
+        "index": 0,
+    }
 
 
 def _encode_call(call: ToolUseBlock, rejected: frozenset[Feature]) -> dict[str, Any]:

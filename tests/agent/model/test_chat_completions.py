@@ -357,6 +357,39 @@ def test_a_call_without_a_signature_gets_the_documented_placeholder(tmp_path: Pa
         assert encoded == [[None, None], [placeholder, None]]
 
 
+GEMINI_BEHIND = (
+    "Gemini models require OpenRouter reasoning details to be preserved in each request. Please refer to our"
+    ' docs: https://openrouter.ai/docs. Upstream error: {"error": {"code": 400, "message": "Unable to'
+    " submit request because function call `default_api:echo` in the 2. content block is missing a"
+    ' `thought_signature`."}}'
+)
+
+
+def test_a_call_of_another_model_gets_the_placeholder_in_the_details_for_gemini_behind_openrouter(
+    tmp_path: Path,
+) -> None:
+    calls = [piece('{"words": "x"}', index=at, id=f"c{at}", name="echo") for at in (0, 1)]
+    foreign = {"type": "reasoning.text", "text": "I", "signature": "s", "format": "anthropic-claude-v1"}
+    error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": GEMINI_BEHIND}}
+    refusal = answer("application/json", json.dumps({"error": error})).replace(b"200 OK", b"400 Bad Request")
+    signed = {**DETAILS[2], "id": "d0"}
+    last = [piece('{"words": "y"}', index=0, id="d0", name="echo")]
+    steps = (
+        sse(("", json.dumps(delta("tool_calls", tool_calls=calls, reasoning_details=[foreign])))),
+        refusal,
+        sse(("", json.dumps(delta("tool_calls", tool_calls=last, reasoning_details=[signed])))),
+        sse(("", CHUNK)),
+    )
+    sent: list[Any] = []
+    with raw(*(keep(sent, step) for step in steps)) as url, world([], tmp_path) as w:
+        w.context.model = ChatCompletionsModel(url, "key")
+        assert turns(w, "go") == ["done"]
+        w.check()
+    encoded = [[each["reasoning_details"] for each in body if each["role"] == "assistant"] for body in sent]
+    placeholder = {**DETAILS[2], "data": "skip_thought_signature_validator", "id": "c0", "index": 0}
+    assert encoded == [[], [[foreign]], [[placeholder]], [[placeholder], [signed]]]
+
+
 def test_ids_of_calls_are_made_anew_for_a_server_that_wants_nine_characters(tmp_path: Path) -> None:
     words = "Tool call id was call_echo_0 but must be a-z, A-Z, 0-9, with a length of 9."
     with chat_world(tmp_path, CALL, Failure(400, words), ChatReply("Done."), ChatReply("Again.")) as (
