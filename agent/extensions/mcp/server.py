@@ -275,7 +275,7 @@ class McpServer:
             await self.reconnect()
         elif not enabled:
             self.switched_on = False
-            await self.stop("it is disabled")
+            await self.stop(self._how_to_enable())
 
     async def approve(self, approved: bool) -> None:
         """Approve it, which begins to connect it, or withdraw the approval, which stops it."""
@@ -287,7 +287,10 @@ class McpServer:
         elif self.switched_on:
             self.begin()
         else:
-            self.failure = f"it is disabled; /mcp on {self.entry.name} starts it"
+            self.failure = self._how_to_enable()
+
+    def _how_to_enable(self) -> str:
+        return f"it is disabled; /mcp on {self.entry.name} starts it"
 
     async def stop(self, why: str = "it was stopped") -> None:
         """Close the connection, or cancel the attempt to establish one."""

@@ -1,7 +1,10 @@
 """/doctor and /add-dir: what is wrong has a remedy, and another directory is worked in at once."""
 
+import shutil
 import socket
 from pathlib import Path
+
+import pytest
 
 from agent.commands.doctor import Finding, probe_server
 from agent.events import CommandOutput, Notice
@@ -22,13 +25,43 @@ def test_the_doctor_reports_what_is_wrong_with_its_remedy(tmp_path: Path) -> Non
     run_controller(tmp_path, work, environ={"PATH": "/nowhere", "TERM": "dumb"})
 
 
-def test_the_doctor_names_mcp_servers_that_failed(tmp_path: Path) -> None:
-    configured = '{"mcpServers": {"foo": {"command": "no-such-program"}}}'
+def test_the_doctor_reports_a_full_disk_and_the_colours_of_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    free = [190_000_000, 210_000_000]
+    monkeypatch.setattr("shutil.disk_usage", lambda place: usage._replace(free=free[0]))
 
     async def work(run: ControllerRun) -> None:
-        await run.do("/mcp")
+        told = await run.do("/doctor")
+        assert "MB free\n      free some disk space for transcripts" in told and "256 colours" in told
+        free.pop(0)
+        assert "free some disk space" not in await run.do("/doctor")
+
+    run_controller(tmp_path, work, environ={"TERM": "xterm-256color"})
+
+
+def test_an_mcp_server_that_failed_is_explained_and_can_be_switched(tmp_path: Path) -> None:
+    configured = '{"mcpServers": {"foo": {"command": "no-such-program"}}}'
+    usage = "usage: /mcp [reconnect NAME | off NAME | on NAME | login NAME]"
+    failed = "foo (stdio, flag): failed: the program 'no-such-program' was not found; install it"
+
+    async def work(run: ControllerRun) -> None:
+        assert failed in await run.do("/mcp")
         told = await run.do("/doctor")
         assert "!!  MCP server foo: " in told and "no-such-program" in told and "/mcp reconnect" in told
+        lines = {
+            "/mcp start foo": f"unknown argument 'start' ({usage})",
+            "/mcp on": usage,
+            "/mcp off bar": "unknown MCP server 'bar'; configured: foo",
+            "/mcp login foo": "/mcp: cannot log in to foo: it is a local program",
+            "/mcp off foo": "foo (stdio, flag): disabled: it is disabled; /mcp on foo starts it",
+            "/mcp": "foo (stdio, flag): disabled: it is disabled; /mcp on foo starts it",
+            "/mcp on foo": failed,
+            "/mcp reconnect foo": failed,
+        }
+        said = {line: await run.do(line) for line in lines}
+        assert {line: text for line, text in said.items() if not text.startswith(lines[line])} == {}
 
     run_controller(tmp_path, work, mcp_config=(configured,))
 
@@ -137,7 +170,7 @@ def test_a_server_that_cannot_be_reached_is_found() -> None:
     found = probe_server(address, {})
     assert "base_url in /config" in found.remedy and f"cannot connect to {address}: " in found.found
     with_proxy = probe_server(address, {"HTTP_PROXY": "http://proxy:3128"})
-    assert "not checked because of the proxy" in with_proxy.found and not with_proxy.remedy
+    assert with_proxy == Finding("server", f"{address}, not checked because of the proxy http://proxy:3128")
 
 
 def test_another_directory_can_be_worked_in(tmp_path: Path) -> None:
