@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.commands import COMMANDS, find_command, may_run_during_turn
+from agent.commands import COMMANDS, find_command, may_run_during_turn, use_without_screen
 from agent.commands.screen import HELP_SECTIONS, section_commands
 from agent.commands.table import Command
 from agent.events import Notice
@@ -153,5 +153,111 @@ def test_a_prompt_interrupted_before_any_answer_leaves_the_conversation(tmp_path
         stall.release.set()
         assert run.bodies() == before
         await run.do("help")
+
+    run_controller(tmp_path, work)
+
+
+@each_row(
+    ("line", "use"),
+    [
+        ("hello", "words"),
+        ("status", "words"),
+        ("/usr/lib is slow", "words"),
+        ("/status", "run"),
+        (" /context\nall", "run"),
+        ("/compact the tests", "run"),
+        ("/model", "refuse"),
+        ("/clear", "refuse"),
+        ("/permissions", "run"),
+        ("/permissions explain ls", "run"),
+        ("/permissions mode plan", "refuse"),
+        ("/sandbox off", "refuse"),
+    ],
+)
+def test_a_script_may_run_the_commands_that_need_no_screen(line: str, use: str) -> None:
+    assert use_without_screen(line) == use
+
+
+def test_the_names_that_other_agents_use_work_too() -> None:
+    names = {
+        "clear": "new reset",
+        "compact": "compress summarize",
+        "context": "tokens",
+        "cost": "usage stats",
+        "effort": "thinking",
+        "resume": "continue",
+        "rewind": "undo",
+        "fork": "branch",
+        "rename": "name title",
+        "permissions": "allowed-tools",
+        "config": "settings",
+        "tasks": "bashes ps",
+        "bug": "feedback",
+        "exit": "quit",
+        "help": "?",
+    }
+    found = {other: find_command(other) for others in names.values() for other in others.split()}
+    assert {other: command and command.name for other, command in found.items()} == {
+        other: name for name, others in names.items() for other in others.split()
+    }
+
+
+def test_a_command_with_nothing_to_show_or_a_wrong_argument_says_so(tmp_path: Path) -> None:
+    at_first = {
+        "/context now": "unknown argument 'now' (usage: /context [all])",
+        "/compact": "nothing to compact yet",
+        "/uncompact": "cannot undo: no compaction is in effect",
+        "/drop": "name a block by its id; /context lists the largest (usage: /drop [ID])",
+        "/drop r9": "cannot drop r9: no block in the context has this id (see /context)",
+        "/pin": "no pins",
+        "/pin remove 4": "cannot remove pin '4': not found (usage: /pin [TEXT | remove N])",
+        "/rewind": "nothing to rewind: no earlier prompts",
+        "/cost why": "no requests yet",
+        "/cost all": "unknown argument 'all' (usage: /cost [why [all]])",
+        "/plugin": "no plugins; makeroom uses those that Claude Code has installed",
+        "/plugin install x": "unknown argument 'install x' (usage: /plugin [enable NAME | disable NAME])",
+        "/plugin enable x": "no plugin is named x (usage: ",
+        "/skills": "no commands or skills; create .claude/commands/NAME.md or",
+        "/skills nope": "no command or skill is named 'nope' (usage: /skills [NAME])",
+        "/agents x": "no agent in this session has the number 'x' (usage: /agents [N | stop [N]])",
+        "/agents stop": "no background agent is running",
+        "/agents stop 3": "no agent in this session has the number '3' (usage: /agents",
+        "/trust": "this project defines no extensions that need your approval",
+        "/todos": "the to-do list is empty",
+        "/tasks": "no background commands yet",
+        "/tasks nope": "unknown argument 'nope' (usage: /tasks [kill ID])",
+        "/tasks kill b9": "'b9' is not a running command; running: none (usage: /tasks [kill ID])",
+        "/bg": "no command is running",
+        "/worktree": "no worktrees; start makeroom with --worktree to work in one",
+        "/sessions": "no sessions yet",
+        "/resume": "no sessions yet\nusage: /resume [SESSION]",
+        "/resume nope": "no session 'nope' in this project",
+        "/copy x": "no answer to copy yet",
+        "/recall r9": "unknown recall id r9. This session has no messages yet",
+        "/search": "usage: /search WORDS",
+        "/rename": "this session has no name; run /rename NAME",
+        "/vim maybe": "unknown argument 'maybe' (usage: /vim [on | off])",
+        "/theme": "usage: /theme [auto | dark |",
+        "/theme pink": "unknown theme 'pink' (usage: /theme [auto |",
+        "/permissions explain": "usage: /permissions [mode NAME |",
+        "/memory": "no memory files; create AGENTS.md or CLAUDE.md in ",
+        "/export /nonexistent/x.md": "cannot write /nonexistent/x.md: No such file or directory",
+        "/diff nowhere": "no changes to nowhere recorded in this session",
+        "!": "usage: !COMMAND",
+    }
+    later = {
+        "/copy 2": "cannot copy answer '2': N must be from 1 to 1 (usage: /copy [N])",
+        "/rewind 0": "cannot rewind to '0': N must be from 1 to 1 (usage: /rewind",
+        "/rewind x": "cannot rewind to 'x': N must be from 1 to 1 (usage: /rewind",
+        "/rewind 1 file": "unknown word 'file' (usage: /rewind",
+        "/rewind 2": "N must be from 1 to 1",
+    }
+
+    async def work(run: ControllerRun) -> None:
+        said = {line: await run.do(line) for line in at_first}
+        await run.do("hello")
+        said |= {line: await run.do(line) for line in later}
+        expected = at_first | later
+        assert {line: text for line, text in said.items() if expected[line] not in text} == {}
 
     run_controller(tmp_path, work)
