@@ -5,6 +5,7 @@ A set of lines is an integer with a bit for each line, so that thousands of test
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -14,6 +15,18 @@ from .tracer import Lines
 def bits(first: int, last: int) -> int:
     """Return the set of the lines from first to last."""
     return (1 << last + 1) - (1 << first)
+
+
+def body_lines(source: str, head: int) -> int:
+    """Return the lines of the body of the function whose head is at a line; none without such a function."""
+    return next(
+        (
+            bits(node.body[0].lineno, node.end_lineno or node.lineno)
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.lineno == head
+        ),
+        0,
+    )
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ from zlib import crc32
 import pytest
 
 from .mutants import Mutant
-from .reach import Reach, TestRun, bits
+from .reach import Reach, TestRun, bits, body_lines
 from .swap import CannotSwap, Functions
 from .targets import ROOT
 from .tracer import Lines, Tracer, with_tracing
@@ -278,9 +278,13 @@ class _Session:
         return _Trial(job, seconds, is_afresh)
 
     def _using(self, job: Job) -> Lines:
-        """Return the lines of the room that name one of the things that the statement of a mutant defines."""
-        names = _defined(job.mutant, self._sources[job.module])
-        found: Lines = {}
+        """Return the lines of the room that name one of the things that the statement of a mutant defines.
+
+        If it defines a function, its body is among them: tests may call it themselves.
+        """
+        source = self._sources[job.module]
+        names = _defined(job.mutant, source)
+        found: Lines = {str(self._tree / job.module): body_lines(source, job.mutant.line)}
         if not names:
             return found
         word = re.compile(rf"\b(?:{'|'.join(sorted(names))})\b")

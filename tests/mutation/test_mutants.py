@@ -13,7 +13,7 @@ import pytest
 
 from tests.mutation.__main__ import Report
 from tests.mutation.mutants import mutants_of, sample
-from tests.mutation.reach import Reach, TestRun, bits
+from tests.mutation.reach import Reach, TestRun, bits, body_lines
 from tests.mutation.runner import Job
 from tests.mutation.survivors import PATH
 from tests.mutation.swap import CannotSwap, Functions
@@ -267,6 +267,12 @@ def test_the_lines_of_each_test_choose_the_tests_of_a_mutant(tmp_path: Path) -> 
     reach.tests["long"].has_passed = False
     assert running("        return LIMIT") == []
     assert reach.failing() == ["long"]
+
+
+def test_a_default_is_judged_by_the_tests_that_run_the_body_of_its_function() -> None:
+    source = "@cache\ndef size(text, *,\n         least=0):\n    n = len(text)\n    return n or least"
+    assert body_lines(source, 2) == bits(4, 5)
+    assert body_lines(source, 1) == body_lines(source, 4) == 0
 
 
 def test_the_lines_that_forks_and_other_programs_run_are_lines_of_the_test(tmp_path: Path) -> None:
