@@ -4,6 +4,7 @@ import ast
 import base64
 
 from agent.ui.paste_chips import PasteChips
+from tests.tables import each_row
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 START, END = b"\x1b[200~", b"\x1b[201~"
@@ -185,6 +186,25 @@ def test_a_text_gets_its_chips_back_and_places_that_are_none_are_passed_over():
     fresh = PasteChips()
     for places in (pastes, ((5, 3), (-1, 2), (0, 10**9), (2, 9), (4, 12))):
         assert fresh.expand(fresh.chipped(text, places)) == text
+
+
+@each_row(
+    ("text", "is_chip"),
+    [
+        ("x" * 1_000, False),
+        ("x" * 1_001, True),
+        ("x\n" * 7, False),
+        ("x\n" * 8, True),
+        ("/clear\n!ls", True),
+        (" !ls\nrm x", True),
+        ("/clear\n", False),
+        ("see\n/clear", False),
+    ],
+)
+def test_a_long_paste_and_lines_that_begin_like_commands_become_a_chip(text: str, is_chip: bool) -> None:
+    chips = PasteChips()
+    pasted = chips.paste(text)
+    assert (pasted != text) is is_chip and chips.expand(pasted) == text
 
 
 def test_line_ends_of_every_kind_become_newlines_once():

@@ -101,6 +101,8 @@ def test_a_painted_line_that_is_too_wide_keeps_its_colours_in_every_row() -> Non
     assert [strip_sequences(row) for row in rows] == ["  one", "  two", "  three", "  four"]
     assert "\x1b[1mtwo" in rows[1] and "\x1b[32mfour" in rows[3]
     assert wrap_painted("short", 8) == ["short"]
+    for end in ("\x1b[m", "\x1b[0m"):
+        assert wrap_painted(f"\x1b[1mone{end} two six", 4) == ["\x1b[1mone\x1b[m", "two", "six"], end
 
 
 @each_row(

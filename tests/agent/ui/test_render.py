@@ -141,6 +141,35 @@ def test_the_status_line_always_says_that_a_session_is_not_saved(columns: int, o
     assert "NOT SAVED" in shown and len(shown) <= columns
 
 
+@each_row(
+    ("changed", "shown"),
+    [
+        ({}, "m · 15% of 1.0k · asks before edits"),
+        ({"state": "WARNING"}, "15% of 1.0k, filling up"),
+        ({"state": "CRITICAL"}, "15% of 1.0k, nearly full"),
+        ({"state": "EXHAUSTED"}, "15% of 1.0k, full"),
+        ({"state": "unheard of"}, "m · 15% of 1.0k · asks"),
+        ({"window": 0}, "m · asks before edits"),
+        ({"effort": "low"}, "m low · 15%"),
+        ({"cost": 0.00006}, "1.0k · $0.0001 · asks"),
+        ({"cost": 0.0049}, "1.0k · $0.0049 · asks"),
+        ({"cost": 0.005}, "1.0k · $0.01 · asks"),
+        ({"cost": 0.00004}, "1.0k · asks"),
+        ({"cost": 0.5, "priced": False}, "1.0k · at least $0.50 · asks"),
+        ({"priced": False}, "1.0k · cost unknown · asks"),
+        ({"asks_commands": True}, "asks before edits and commands"),
+        ({"accepts_edits": True}, "accepts edits"),
+        ({"mode": "plan", "accepts_edits": False}, "plan"),
+        ({"jobs": 1, "agents": 2}, " · 1 job · 2 agents"),
+        ({"asks": "#1 explore"}, "#1 explore waits for your answer (/agents)"),
+    ],
+)
+def test_the_status_line_shows_what_is_not_as_usual(changed: dict[str, Any], shown: str) -> None:
+    usual = Status("m", 150, 1_000, "NORMAL", 0.0, "manual", "s", "/w")
+    line = without_sgr(status_line(replace(usual, **changed), 0, RenderContext(200, Theme(False))))
+    assert shown in line
+
+
 def test_the_status_line_shortens_a_model_that_is_named_by_its_file():
     status = Status("/models/gpt-oss.gguf", 5, 100, "NORMAL", 0.0, "manual", "s", "/w")
     shown = without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
