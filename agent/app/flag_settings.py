@@ -54,15 +54,23 @@ def given_settings(text: str | None, sources: tuple[str, ...] | None, folder: Pa
         raise ConfigError("--settings: permissions and env must be objects")
     entries, remarks = _own_entries(raw)
     for name in ("allow", "deny", "ask"):
-        rules, unknown = _rules(permissions.get(name, ()), restricting=name != "allow")
+        rules, unknown = _rules(_list_in(permissions, name), restricting=name != "allow")
         remarks += unknown
         if rules:
             entries[name] = [*entries.get(name, []), *rules]
     if mode := permissions.get("defaultMode"):
         entries["permission_mode"] = mode_named(str(mode)) or mode
-    added = tuple(map(str, permissions.get("additionalDirectories", ())))
+    added = tuple(map(str, _list_in(permissions, "additionalDirectories")))
     variables = {str(name): str(value) for name, value in environ.items()}
     return GivenSettings(entries, sources=sources, environ=variables, add_dirs=added, remarks=tuple(remarks))
+
+
+def _list_in(permissions: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a list of the permissions; empty without one. Raises ConfigError for any other value."""
+    found = permissions.get(name)
+    if found is not None and not isinstance(found, list):
+        raise ConfigError(f"--settings: permissions.{name} must be a list")
+    return found or []
 
 
 def added_folders(texts: Iterable[str], folder: Path) -> tuple[Path, ...]:
@@ -147,11 +155,11 @@ def _sandbox(value: Any) -> Any:
     return {"mode": "require" if value["enabled"] else "auto"}
 
 
-def _rules(texts: Any, restricting: bool) -> tuple[list[str], list[str]]:
+def _rules(texts: Iterable[Any], restricting: bool) -> tuple[list[str], list[str]]:
     """Return the rules about known tools, and lines about the others. Raises ConfigError."""
     rules: list[str] = []
     remarks: list[str] = []
-    for text in texts if isinstance(texts, list) else ():
+    for text in texts:
         try:
             found, unknown = known_rules(str(text), restricting)
         except ValueError as error:
