@@ -101,7 +101,7 @@ def offered_rules(environ: Mapping[str, str], folder: Path, known: Iterable[Rule
     """Return the allow rules that are not known here, each once, of the most specific file."""
     others = set(known)
     found = [rule for rule in claude_rules(environ, folder).allow if rule not in others]
-    return list({rule: rule for rule in reversed(found)}.values())[::-1]
+    return list({rule: rule for rule in found}.values())  # of equal rules the last
 
 
 def _files(environ: Mapping[str, str], folder: Path, managed: Path) -> Iterator[tuple[Path, str]]:
