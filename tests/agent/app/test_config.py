@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent.app.config import Config, has_credentials, load_config
+from agent.app.composition import PROVIDERS
+from agent.app.config import Config, has_credentials, load_config, with_setting
 from agent.app.flag_settings import GivenSettings
 from agent.errors import ConfigError
 from agent.permissions import Rule
@@ -197,6 +198,28 @@ def test_a_wrong_number_names_its_variable(home: Home) -> None:
     assert home.load(MAKEROOM_MAX_TOKENS="1e4").max_tokens == 10_000
     with pytest.raises(ConfigError, match="MAKEROOM_MAX_TOKENS"):
         home.load(MAKEROOM_MAX_TOKENS="lots")
+
+
+def test_variables_of_claude_code_name_the_models_behind_its_short_names(home: Home) -> None:
+    names = {f"ANTHROPIC_DEFAULT_{name.upper()}_MODEL": f"my-{name}" for name in ("opus", "sonnet", "haiku")}
+    assert home.load(**names).aliases == {name: f"my-{name}" for name in ("opus", "sonnet", "haiku")}
+
+
+def test_the_settings_of_openai_apply_to_its_two_protocols() -> None:
+    assert [name for name in PROVIDERS if Config(provider=name).names_openai] == [
+        "openai",
+        "openai-responses",
+    ]
+
+
+def test_an_entry_as_the_user_types_it_is_checked_like_one_of_a_file() -> None:
+    config = Config()
+    assert with_setting(config, "max_tokens", "64_000").max_tokens == 64_000
+    made = with_setting(config, "compact.policy", "classic")
+    assert (made.compact, made.origins) == ({"policy": "classic"}, {"compact.policy": "/config"})
+    for name, text in (("theme", "pink"), ("compact.policy", "none"), ("max_tokens", "many")):
+        with pytest.raises(ConfigError, match=f"{name.rpartition('.')[2]}.* must be "):
+            with_setting(config, name, text)
 
 
 def test_the_base_url_is_taken_without_v1(home: Home) -> None:

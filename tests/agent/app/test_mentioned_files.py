@@ -138,6 +138,7 @@ def test_the_memory_file_beside_a_mentioned_file_goes_with_the_prompt(
         await run.do("what is in @pkg/a.py")
         told = [notice.text for notice in run.emitted(Notice) if "now following" in notice.text]
         assert len(told) == (sources is None)
+        assert ("A rule of this package." in str(run.server.requests[0])) == (sources is None)
         await run.do("and again: read pkg/a.py, @pkg/a.py")
         assert b"".join(run.bodies()).count(b"A rule of this package.") == (sources is None)
 

@@ -30,8 +30,14 @@ def test_a_path_is_understood_as_terminals_give_it(shot: Path, tmp_path: Path) -
 
 
 def test_other_text_names_no_images(shot: Path, tmp_path: Path) -> None:
-    for text in (f"look at {shot}", "shot.png", str(tmp_path / "none.png"), "it's a.png", str(tmp_path), ""):
+    quoted = tmp_path / 'a"b.png'
+    quoted.write_bytes(PIXEL)
+    none = tmp_path / "none.png"
+    texts = (f"look at {shot}", "shot.png", str(none), "it's a.png", str(tmp_path), "", f"'{quoted}'")
+    mixed = (f"'{shot}' '{quoted}'", f"'{shot}' {none}", f"'{shot}' shot.png", f"'{shot}' " * 11)
+    for text in (*texts, *mixed):
         assert named_images(text) == [], text
+    assert len(named_images(f"'{shot}' " * 10)) == 10
 
 
 def test_what_cannot_be_sent_is_reported(shot: Path, tmp_path: Path) -> None:
