@@ -286,4 +286,6 @@ async def pin(controller: Controller, argument: str) -> Event | None:
     elif argument:
         session.add_metadata("pin", {"id": max(pins, default=0) + 1, "text": argument})
     lines = [f"{number}  {text}" for number, text in pins_of(session.folded.metadata).items()]
-    return CommandOutput("\n".join(lines)) if lines else Notice("no pins")
+    if not lines:
+        return Notice("nothing is pinned; use /pin TEXT to keep a sentence")
+    return CommandOutput("\n".join(lines))

@@ -184,7 +184,8 @@ async def show_agents(controller: Controller, argument: str) -> Event | None:
         if about.get("number") not in known
     ]
     lines = [*earlier, *map(agent_line, known.values())]
-    controller.emit(CommandOutput("\n".join([*(lines or ["no agents yet"]), *_definition_lines(controller)])))
+    shown = [*(lines or ["no agent has run yet"]), *_definition_lines(controller)]
+    controller.emit(CommandOutput("\n".join(shown)))
     await pool.let_ask()
     return None
 

@@ -73,7 +73,7 @@ def _evicted_list(folded: Folded, originals: Originals | None) -> CommandOutput:
     slope = text_slope(folded)
     if not found:
         return CommandOutput(
-            "Nothing was cleared or summarized yet.\nUse /recall WORDS to search the whole transcript."
+            "Nothing has been cleared or summarized yet.\nUse /recall WORDS to search the whole transcript."
         )
     shown = found if len(found) < MAX_EVICTED_LINES else found[: MAX_EVICTED_LINES - 2]
     lines = []

@@ -22,7 +22,7 @@ from transcripts.wording import pluralize
 from .model import set_effort, set_model
 from .permissions import set_permissions
 from .screen import choose_editing, set_theme
-from .setting_menus import SettingRow, settings_menu
+from .setting_menus import SettingRow, mode_words, settings_menu
 from .system import show_sandbox
 
 FLAG_SETTINGS = ("model", "effort", "context_window", "permission_mode", "sandbox")  # flags set them as well
@@ -52,13 +52,14 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
     source = context.compaction.window_source
     source = f"from {source}" if source else "assumed, set it with --context-window"
     cache = describe_server_cache(session.folded)
+    rules = context.permissions.rules
     lines = [
         f"model       {context.settings.model}",
         f"window      {window.size:,} tokens ({source})",
         f"server      {mask(controller.services.selection.model.server)}",
         f"session     {session.sid}",
         f"directory   {controller.setup.folder}",
-        f"mode        {context.permissions.rules.mode}",
+        f"mode        {rules.mode}: {mode_words(rules.mode, rules.sandboxed)}",
         *([f"sandbox     {context.sandbox.line}"] if context.sandbox is not None else ()),
         f"policy      {context.compaction.settings.policy}",
         *([f"cache       {cache}"] if not context.compaction.cuts_silently else ()),

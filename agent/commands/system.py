@@ -155,7 +155,9 @@ def _sandbox_lines(sandbox: SessionSandbox) -> Iterator[str]:
     hidden = tuple(place for place in profile.hidden if any(map(place.is_relative_to, own)))
     allowed = ", ".join(short_path(place, folder) for place in chosen.read)
     secrets = _named(hidden, folder) or "secrets"
-    yield f"read     everything except {secrets}{f'; also {allowed}' if allowed else ''}"
+    yield f"read     everything except {secrets}, other users' home directories, and sockets of services"
+    if allowed:
+        yield f"         also {allowed}"
     hosts = ", ".join(reachable_hosts(sandbox.permissions.rules)) or "none"
     yield f"hosts    {hosts if sandbox.has_network else 'none (this sandbox has no network)'}"
     if sandbox.unheld:

@@ -349,7 +349,7 @@ async def _plan(
         step = await _in_thread(session, finish) if _is_long(session) else finish()
     paid = session.cost - cost
     if trigger == "manual" and not step.proposals and paid >= 0.005:  # rounded to a cent
-        step = replace(step, note=f"{step.note} (the attempt cost ${paid:.2f})")
+        step = replace(step, note=f"{step.note}; the attempt cost ${paid:.2f}")
     if answer.veto is not None:
         reason = f"a hook denied it: {answer.veto}"
         return replace(step, failures=((HookEvent.PRE_COMPACT, reason), *step.failures), note=reason)

@@ -22,7 +22,7 @@ def test_agents_are_listed_looked_into_charged_and_their_changes_taken_back(tmp_
     async def work(run: ControllerRun) -> None:
         none, _, defined = (await run.do("/agents")).partition("\n\n")
         assert await run.do("/agents stop") == "no background agent is running"
-        assert none == "no agents yet" and "  explore  " in defined and "(built in)" in defined
+        assert none == "no agent has run yet" and "  explore  " in defined and "(built in)" in defined
         await run.do("go")
         assert (await run.do("/agents")).startswith("#1  general  do work  (done; 2 requests, ")
         assert "made by an agent" in await run.do("/agents 1") and "It is written." in run.text()

@@ -126,7 +126,7 @@ def test_what_a_summary_of_no_use_cost_is_reported(tmp_path: Path) -> None:
         await run.do(READ_ALL)
         before = run.controller.in_use[0].cost
         said, paid = await run.do("/compact"), run.controller.in_use[0].cost - before
-        assert paid > 0.5 and said.endswith(f"called a tool (the attempt cost ${paid:.2f})")
+        assert paid > 0.5 and said.endswith(f"called a tool; the attempt cost ${paid:.2f}")
 
     run_controller(tmp_path, work, respond=respond)
 
@@ -229,7 +229,7 @@ def test_what_left_the_context_is_recalled_by_id_and_by_words(tmp_path: Path) ->
     files(tmp_path, 12)
 
     async def work(run: ControllerRun) -> None:
-        assert "Nothing was cleared or summarized yet" in await run.do("/recall")
+        assert "Nothing has been cleared or summarized yet" in await run.do("/recall")
         await run.do(READ_ALL, "/compact")
         lines = (await run.do("/recall")).splitlines()
         made = run.controller.in_use[0].folded.compactions[-1].id
@@ -380,7 +380,7 @@ def test_a_pin_survives_every_compaction(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("/pin the blue door stays shut", READ_ALL, "/compact")
         assert b"the blue door stays shut" in run.bodies()[0]
-        assert await run.do("/pin remove 1") == "no pins"
+        assert (await run.do("/pin remove 1")).startswith("nothing is pinned; use /pin TEXT")
 
     run_controller(tmp_path, work)
 

@@ -41,6 +41,7 @@ def test_sandbox_shows_what_is_allowed_and_changes_it(tmp_path: Path) -> None:
         assert stored_rules(kept) == (Rule("net", "files.example"),)
         if sandbox_of(run).level != "none":
             assert "hosts    files.example" in text and "also store" in text
+            assert ", other users' home directories, and sockets" in text
         text = await run.do("/sandbox forget store", "/sandbox forget files.example")
         assert "files.example is no longer allowed" in text
         assert stored_rules(kept) == () and not any(stored_places(kept).values())
@@ -78,7 +79,8 @@ def test_status_config_and_doctor_report_on_the_sandbox_and_mistakes_are_explain
         told = await run.do("/doctor")
         line = sandbox_of(run).line
         assert f"sandbox: {line}" in told
-        assert f"sandbox     {line}" in await run.do("/status")
+        status = await run.do("/status")
+        assert f"sandbox     {line}" in status and "mode        manual: asks before edits" in status
         await run.do("/doctor")
         assert "ok  bash: /" in run.text()
         await run.do("/sandbox project read-only", "/config")

@@ -262,7 +262,7 @@ def test_a_summary_that_fails_is_reported_with_its_cost_each_time_that_the_user_
             assert [outcome.ids for outcome in made] == [(), ()]
             return [outcome.line for outcome in made]
 
-        line = f"the conversation is unchanged: {FAILED} (the attempt cost $10.00)"
+        line = f"the conversation is unchanged: {FAILED}; the attempt cost $10.00"
         assert asyncio.run(whole()) == [line] * 2
         assert w.told(Notice) == [Notice(line, "error")] * 2
         assert [fact.reason for fact in w.record.facts if isinstance(fact, Failed)] == [FAILED] * 2
