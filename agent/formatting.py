@@ -1,6 +1,8 @@
-"""Format durations, counts and percentages for users."""
+"""Format durations, counts, percentages and names of models for users."""
 
 from __future__ import annotations
+
+from pathlib import PurePath
 
 
 def format_duration(seconds: float) -> str:
@@ -40,3 +42,8 @@ def whole_percent(part: int, whole: int) -> int:
     """Return the rounded percentage of `part` in `whole` (more than 0); 100 only if they are equal."""
     rounded = round(100 * part / whole)
     return 99 if rounded == 100 and part < whole else rounded
+
+
+def short_model(model: str) -> str:
+    """Return the name of a model, without the directories of one that llama.cpp names by its file."""
+    return PurePath(model).name if model.startswith("/") else model

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent.events import Emit, Notice
 from agent.extensions import ProjectItem, ignored_by_place
+from agent.formatting import short_model
 from agent.ports import Status
 from agent.session import BranchWatch
 from agent.version import __version__, program_name
@@ -131,7 +132,7 @@ def announce(setup: RunSetup, model: str, emit: Emit) -> None:
 
 def start_lines(setup: RunSetup, model: str) -> list[str]:
     """Return the lines of a new session: model, directory and branch, the last session, a suggestion."""
-    named = "the built-in rule-based demo" if setup.options.offline else model
+    named = "the built-in rule-based demo" if setup.options.offline else short_model(model)
     branch = BranchWatch(setup.folder).name(setup.clock.monotonic())
     where = f"{short_path(str(setup.folder))}{f' ({branch})' if branch else ''}"
     lines = [f"makeroom {__version__} with {named} in {where}"]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent.app import Controller, overheads
 from agent.events import CommandOutput, ContextChart, Event, Notice
-from agent.formatting import format_count, whole_percent
+from agent.formatting import format_count, short_model, whole_percent
 from agent.loop import CompactionRequest, TurnContext, compact_context, off_loop, prompt_tokens, situation_of
 from agent.menus import Menu, MenuRow
 from agent.session import Session, fetch_deferred, note_news, record_opening
@@ -65,7 +65,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     ours = overheads(context.settings, compaction.counter)
     parts = {PART_LABELS[kind]: count for kind, count in report.kinds.items()}
     rows = [*_scaled(ours, report.overhead), *_scaled(parts, report.tokens - report.overhead)]
-    title = f"Context ({context.settings.model}{WINDOW_STATE_WORDS[report.state]})"
+    title = f"Context ({short_model(context.settings.model)}{WINDOW_STATE_WORDS[report.state]})"
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, rows=shown, total=compaction.window.size))
     lines = [*_largest_blocks(report), "", *_compactions(report, compaction.settings.policy)]

@@ -12,7 +12,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, SearchBufferControl, Window
 from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 
-from agent.formatting import format_count, whole_percent
+from agent.formatting import format_count, short_model, whole_percent
 from agent.keys import with_keys
 from agent.ports import Status
 from transcripts.wording import pluralize
@@ -164,7 +164,7 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
     cost = cost if status.cost >= 0.00005 else ""
     if not status.priced:
         cost = f"at least {cost}" if cost else "cost unknown"
-    model = PurePath(status.model).name if status.model.startswith("/") else status.model  # of llama.cpp
+    model = short_model(status.model)
     unsaved = f"NOT SAVED: {one_line(status.unsaved)}" if status.unsaved else ""
     asking = f"{one_line(status.asks)} waits for your answer (/agents)" if status.asks else ""
     jobs = pluralize(status.jobs, "job") if status.jobs else ""

@@ -39,6 +39,7 @@ def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(
             " Continue it with makeroom -c"
         )
         setup = run.controller.setup
+        assert start_lines(setup, "/models/gpt-oss.gguf")[0].split(" in ")[0].endswith(" with gpt-oss.gguf")
         there = replace(setup, options=replace(setup.options, worktree="parser"))
         assert start_lines(there, "x")[1].endswith("Continue it with makeroom --worktree parser -c")
         monkeypatch.setattr("sys.argv", ["/src/agent/__main__.py"])
