@@ -12,6 +12,7 @@ from transcripts.storage import make_private_folders
 
 MAX_SERVER_LOG_BYTES = 1024 * 1024
 MAX_TOLD_LINE_CHARS = 300
+_NPM_ERROR = ("npm error ", "npm ERR! ")
 
 
 class ServerLog:
@@ -19,7 +20,7 @@ class ServerLog:
 
     `masks` are its own secrets, which may be split between the pieces that it writes; `mask` hides others.
 
-    last  the newest line
+    last  the newest line; of npm's report of an error, the one with the address that failed
     """
 
     def __init__(self, path: Path, masks: SecretMasks, mask: Callable[[str], str]) -> None:
@@ -38,9 +39,9 @@ class ServerLog:
 
     def _write(self, data: bytes) -> None:
         text = self._mask(data.decode("utf-8", "replace"))
-        lines = [line for line in text.splitlines() if line.strip()]
-        if lines:
-            self.last = lines[-1].strip()[:MAX_TOLD_LINE_CHARS]
+        for line in filter(None, map(str.strip, text.splitlines())):
+            if not (line.startswith(_NPM_ERROR) and (_is_npm_reason(self.last) or "complete log" in line)):
+                self.last = line[:MAX_TOLD_LINE_CHARS]
         with suppress(OSError):
             make_private_folders(self.path.parent)
             self._append(text.encode()[-MAX_SERVER_LOG_BYTES:])
@@ -57,3 +58,8 @@ class ServerLog:
             os.write(fd, data)
         finally:
             os.close(fd)
+
+
+def _is_npm_reason(line: str) -> bool:
+    """Return whether a line gives npm's reason; general advice and the path of a log follow it."""
+    return line.startswith(_NPM_ERROR) and "://" in line

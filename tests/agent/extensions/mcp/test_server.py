@@ -301,3 +301,14 @@ def test_a_secret_that_a_server_writes_in_two_pieces_is_not_in_its_log(tmp_path:
         log.take(piece)
     log.end()
     assert log.path.read_text() == "started with ****\n[Anthropic key masked]\nend" and log.last == "end"
+
+
+def test_the_reason_of_npm_counts_and_not_the_advice_and_the_path_of_a_log_behind_it(tmp_path: Path) -> None:
+    reason = "npm error 404 Not Found - GET https://registry.npmjs.org/absent"
+    log = ServerLog(tmp_path / "log", SecretMasks(()), str)
+    log.take(f"npm error code E404\n{reason}\nnpm error 404\n".encode())
+    log.take(b"npm error 404 tarball, folder, http url, or git url.\n")
+    log.take(b"npm error A complete log of this run can be found in: /home/me/.npm/_logs/debug-0.log\n")
+    assert log.last == reason
+    log.take(b"listening\n")
+    assert log.last == "listening"
