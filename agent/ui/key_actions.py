@@ -220,7 +220,11 @@ def toggle_full(state: ReplState) -> None:
     hint = "Full output is off for later outputs"
     if state.terminal.full:
         count = state.view.print_in_full()
-        again = f"; {pluralize(count, 'output')} printed again" if count else " for later outputs"
+        again = (
+            f"; {pluralize(count, 'output')} printed again"
+            if count
+            else " for later outputs; /search finds earlier ones"
+        )
         hint = f"Full output is on{again}"
     state.status_hint.show("full", hint, seconds=REPEAT_S)
 

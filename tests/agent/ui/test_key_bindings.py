@@ -207,7 +207,7 @@ def test_ctrl_o_shows_whole_outputs(terminal):
     assert "test_0 passed" not in terminal.text
     terminal.type("\x0f").sees("In full:", "test_0 passed", "Full output is on; 1 output printed again")
     terminal.type("\x0f").sees("Full output is off for later outputs")
-    terminal.type("\x0f").sees("Full output is on for later outputs")
+    terminal.type("\x0f").sees("Full output is on for later outputs; /search finds earlier ones")
     assert terminal.everything.count("In full:") == 1
 
 
