@@ -85,7 +85,7 @@ def test_times_are_kept_where_the_lines_carry_them_and_never_run_backwards():
     assert made.facts[1].ts == made.facts[0].ts > 1.7e9
 
 
-@each_row("stamp", [float("inf"), float("nan"), 1e300, -5, "soon", True, None])
+@each_row("stamp", [float("inf"), float("nan"), 1e300, -5, "soon", True, None, "0001-01-01", "9999-12-31T23:59:59-14:00"])
 def test_a_time_that_is_none_is_taken_from_the_message_before(stamp):
     made = import_session(lines({**PLAIN[0], "timestamp": 1_000}, {**PLAIN[3], "timestamp": stamp}), count)
     assert [fact.ts for fact in made.facts] == [1_000.0, 1_000.0]
@@ -298,6 +298,10 @@ def test_a_pi_tree_is_followed_from_its_last_entry_to_the_root():
     )
     assert first_texts(made) == ["hello", "the way"]
     assert made.skipped == {"session lines": 1, "entries of other branches": 1}
+    ring = import_session(
+        lines(PI[0], entry("1", "2", "user", "hello"), entry("2", "1", "assistant", "yes")), count
+    )
+    assert first_texts(ring) == ["hello", "yes"]
 
 
 def test_a_swe_agent_history_turns_actions_into_calls_and_observations_into_results():

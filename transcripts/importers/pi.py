@@ -47,9 +47,9 @@ def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return found
     path: list[dict[str, Any]] = []
     at: Any = next(reversed(entries))
-    while isinstance(at, str) and at in entries and len(path) <= len(entries):
-        path.append(entries[at])
-        at = entries[at]["parentId"]
+    while isinstance(at, str) and (entry := entries.pop(at, None)) is not None:
+        path.append(entry)
+        at = entry["parentId"]
     return path[::-1]
 
 

@@ -80,13 +80,16 @@ def _json_value(text: str) -> Any:
 
 def parse_time(stamp: Any) -> float | None:
     """Convert ISO 8601, seconds or milliseconds to seconds since the epoch; None for anything else."""
-    if isinstance(stamp, int | float) and not isinstance(stamp, bool):
+    if isinstance(stamp, str):
+        try:
+            seconds = datetime.fromisoformat(stamp).timestamp()
+        except ValueError:
+            return None
+    elif isinstance(stamp, int | float) and not isinstance(stamp, bool):
         seconds = stamp / 1000 if _MAX_SECONDS < stamp <= 1000 * _MAX_SECONDS else stamp
-        return float(seconds) if 0 <= seconds <= _MAX_SECONDS else None
-    try:
-        return datetime.fromisoformat(stamp).timestamp()
-    except (TypeError, ValueError):
+    else:
         return None
+    return float(seconds) if 0 <= seconds <= _MAX_SECONDS else None
 
 
 SECOND_WRITER = "messages of a second writer"  # the reason to leave out what a fork contains
@@ -184,7 +187,8 @@ class ImportedSession(Struct):
         """Remove the last prompts and all facts after the first of them, since the user rewound."""
         start = len(self.facts)
         places = reversed(range(start))  # a recording may drop prompts as often as it has lines
-        for at in islice((at for at in places if isinstance(self.facts[at], User)), max(0, number)):
+        prompts = (at for at in places if isinstance(self.facts[at], User))
+        for at in islice(prompts, max(0, min(number, start))):
             start = at
         if dropped := len(self.facts) - start:
             self.skip("rewound messages", dropped)

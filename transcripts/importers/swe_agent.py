@@ -47,7 +47,7 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
 
 def _trajectory(steps: list[Any]) -> Iterator[Any]:
     """Yield the steps of a trajectory in the form of a history: the query, then replies and observations."""
-    for message in steps[0].get("query") or () if isinstance(steps[0], Mapping) else ():
+    for message in list_in(steps[0], "query"):
         if isinstance(message, Mapping) and message.get("role") == "user":
             yield message
     for step in steps:
