@@ -236,8 +236,13 @@ def _complaints(detail: Any) -> str:
     """Return FastAPI's validation errors without the request that they repeat."""
     if not isinstance(detail, list):
         return _word(detail)
-    each = (item for item in detail if isinstance(item, dict))
-    return "; ".join(f"{'.'.join(map(str, item.get('loc') or ()))}: {item.get('msg')}" for item in each)
+    return "; ".join(
+        f"{_place(item.get('loc'))}: {item.get('msg')}" for item in detail if isinstance(item, dict)
+    )
+
+
+def _place(loc: Any) -> str:
+    return ".".join(map(str, loc)) if isinstance(loc, list) else _word(loc)
 
 
 def _word(value: Any) -> str:

@@ -82,12 +82,13 @@ def _update(raw: Any) -> PermissionUpdate:
     match raw.get("type"):
         case "setMode":
             return PermissionUpdate(mode=mode_named(str(raw.get("mode"))))
-        case "addRules" if raw.get("behavior") in ("allow", "deny"):
-            texts = [_rule_text(rule) for rule in raw.get("rules") or () if isinstance(rule, dict)]
-            rules = tuple(filter(None, texts))
-            return (
-                PermissionUpdate(allow=rules) if raw["behavior"] == "allow" else PermissionUpdate(deny=rules)
-            )
+        case "addRules" if isinstance(given := raw.get("rules"), list):
+            rules = tuple(filter(None, (_rule_text(rule) for rule in given if isinstance(rule, dict))))
+            match raw.get("behavior"):
+                case "allow":
+                    return PermissionUpdate(allow=rules)
+                case "deny":
+                    return PermissionUpdate(deny=rules)
     return PermissionUpdate()
 
 

@@ -44,10 +44,7 @@ def server_status(server: McpServer) -> dict[str, Any]:
     offer = server.offer
     config: dict[str, Any] = {"type": entry.kind, "name": entry.name}
     if entry.kind == "stdio":
-        config |= {
-            "command": str(entry.raw.get("command", "")),
-            "args": [*map(str, entry.raw.get("args") or ())],
-        }
+        config |= {"command": str(entry.raw.get("command", "")), "args": entry.written_args}
     elif entry.kind != "sdk":
         config["url"] = entry.shows
     status: dict[str, Any] = {

@@ -10,7 +10,7 @@ import json
 import os
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -141,7 +141,8 @@ class StreamInput:
             self.setup = replace(self.setup, options=_with_wishes(self.setup.options, request.body))
             self._know_hooks(request.body.get("hooks"))
             self.output.tells_agents_whole = request.body.get("forwardSubagentText") is True
-            self._know_servers(request.body.get("sdkMcpServers") or ())
+            named = request.body.get("sdkMcpServers")
+            self._know_servers(named if isinstance(named, list) else ())
         except (UsageError, ValueError) as error:
             self.channel.write(refusal(request.ident, str(error)))
             self.begun.set()
@@ -158,7 +159,7 @@ class StreamInput:
         self.channel.write(success(request.ident, greeting(setup.options.agents, self.skills)))
         self.begun.set()
 
-    def _know_servers(self, names: Any) -> None:
+    def _know_servers(self, names: Iterable[object]) -> None:
         """Set up the MCP servers inside the client; the others are started with the session."""
         folder = self.setup.folder
         given = ServerFiles(folder, user_dir=folder, given=self.setup.options.mcp_config).given_entries()

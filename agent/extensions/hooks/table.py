@@ -118,8 +118,10 @@ class _Reading:
 
     def _read_group(self, event: HookEvent, group: Any) -> None:
         """Read the hooks of one matcher."""
-        if not isinstance(group, Mapping):
-            self.problems.append(f"{event} must be a list of objects with a matcher and hooks, not {group!r}")
+        if not isinstance(group, Mapping) or not _lists_hooks(group):
+            self.problems.append(
+                f"{event} must be a list of objects with a matcher and a list of hooks, not {group!r}"
+            )
             return
         matcher = self._matcher(group.get("matcher"))
         for ident in group.get("hookCallbackIds") or ():
@@ -181,6 +183,12 @@ class _Reading:
                 f"the matcher {text!r} of a hook is not a valid pattern ({error}), so it matches everything"
             )
             return EVERYTHING
+
+
+def _lists_hooks(group: Mapping[str, Any]) -> bool:
+    """Return whether a group has a list of commands, or of callbacks of a client."""
+    given = [group[name] for name in ("hooks", "hookCallbackIds") if group.get(name) is not None]
+    return bool(given) and all(isinstance(each, list) for each in given)
 
 
 def _remarks(event: HookEvent, hook: Mapping[str, Any]) -> Iterator[str]:

@@ -69,10 +69,16 @@ class ServerEntry(Struct, frozen=True):
         return SecretMasks(tuple(secret_values({**given, **tokens})))
 
     @property
+    def written_args(self) -> list[str]:
+        """The arguments of its command as written; [] if they are not a list."""
+        found = self.raw.get("args")
+        return [*map(str, found)] if isinstance(found, list) else []
+
+    @property
     def shows(self) -> str:
         """Its command or URL as written, without secrets: variables appear by name."""
         if self.kind == "stdio":
-            return mask(" ".join((str(self.raw.get("command", "")), *map(str, self.raw.get("args") or ()))))
+            return mask(" ".join((str(self.raw.get("command", "")), *self.written_args)))
         if self.kind == "sdk":
             return "in the client"
         without_login = re.sub(r"//[^/@\s]*@", "//…@", str(self.raw.get("url", "")))

@@ -327,9 +327,9 @@ PLACE = "http://server/v1"
         (400, json.dumps({"type": "odd_error", "message": "x"}), RequestRejected, "400 odd_error: x"),
         (
             422,
-            json.dumps({"detail": [{"loc": ["body", "x"], "msg": "bad"}, 5]}),
+            json.dumps({"detail": [{"loc": ["body", "x"], "msg": "bad"}, 5, {"loc": 7}]}),
             RequestRejected,
-            "422: body.x: bad",
+            "422: body.x: bad; 7: None",
         ),
     ],
 )

@@ -111,10 +111,12 @@ def test_only_changes_for_the_session_are_followed() -> None:
     added = {"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}
     mode = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
     kept = {**added, "destination": "userSettings"}
-    answer = permission_answer({"behavior": "allow", "updatedPermissions": [added, mode, kept, "x"]})
+    odd = {**added, "rules": 5}
+    answer = permission_answer({"behavior": "allow", "updatedPermissions": [added, mode, kept, odd, "x"]})
     assert isinstance(answer, Allow) and answer.updates == (
         PermissionUpdate(allow=("bash(git)", "mcp__a__b")),
         PermissionUpdate(mode="acceptEdits"),
+        PermissionUpdate(),
         PermissionUpdate(),
         PermissionUpdate(),
     )

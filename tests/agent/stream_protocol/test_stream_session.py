@@ -113,7 +113,10 @@ def test_nothing_that_a_client_sends_ends_a_session_but_a_signal_does(tmp_path: 
         process = Process(tmp_path, server, *flags, CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS="1")
         client = stack.enter_context(process)
         client.send(
-            "{", control("1", "initialize", hooks=None), control("2", "teleport"), {"type": "keep_alive"}
+            "{",
+            control("1", "initialize", hooks=None, sdkMcpServers=5),
+            control("2", "teleport"),
+            {"type": "keep_alive"},
         )
         answers = [client.until("control_response")["response"] for _ in range(2)]
         assert [(each["request_id"], each["subtype"]) for each in answers] == [

@@ -76,6 +76,7 @@ def test_what_is_shown_of_a_server_holds_no_secret() -> None:
     )
     line = shows(command="npx", args=["-y", "server", "--key", "ghp_abcdefghijklmnopqrstuvwxyz0123456789"])
     assert line == "npx -y server --key [GitHub token masked]"
+    assert (shows(command="npx", args=5), shows(command="npx", args="-y")) == ("npx", "npx")
     headers = {"Authorization": "Bearer abcdef123456789", "X-Team": "blue"}
     masks = read_entry("a", {"url": "https://x.example", "headers": headers}, "user", {}).masks
     assert masks.values == ("abcdef123456789",)
