@@ -85,7 +85,10 @@ def test_times_are_kept_where_the_lines_carry_them_and_never_run_backwards():
     assert made.facts[1].ts == made.facts[0].ts > 1.7e9
 
 
-@each_row("stamp", [float("inf"), float("nan"), 1e300, -5, "soon", True, None, "0001-01-01", "9999-12-31T23:59:59-14:00"])
+LATE = "9999-12-31T23:59:59-14:00"
+
+
+@each_row("stamp", [float("inf"), float("nan"), 1e300, -5, "soon", True, None, "0001-01-01", LATE])
 def test_a_time_that_is_none_is_taken_from_the_message_before(stamp):
     made = import_session(lines({**PLAIN[0], "timestamp": 1_000}, {**PLAIN[3], "timestamp": stamp}), count)
     assert [fact.ts for fact in made.facts] == [1_000.0, 1_000.0]
