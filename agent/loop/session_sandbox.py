@@ -62,7 +62,7 @@ class SessionSandbox(Struct):
     _base: SandboxProfile | None = None
     _barred: BarredPaths | None = None  # of the last profile
     _files: list[tuple[int, int, int]] = field(default_factory=list)
-    _held: list[int] = field(default_factory=list)  # descriptors of the writable directories
+    _held: _HeldPlaces | None = None  # the writable directories
     _network: SandboxNetwork | None = None
 
     @property
@@ -159,8 +159,7 @@ class SessionSandbox(Struct):
 
     async def _current(self) -> SandboxProfile:
         """Return the profile for the present settings and files, and hold these files. Raises FileError."""
-        profile, held, self._files = await in_thread(lambda _: self._inspect())
-        self._hold(held)
+        profile, self._held, self._files = await in_thread(lambda _: self._inspect())
         return profile
 
     def _unheld_rules(self) -> str:
@@ -188,15 +187,15 @@ class SessionSandbox(Struct):
         globs = barring_globs(self.permissions.rules)
         return search_of_project(str(self.tools.folder)).matching(globs)
 
-    def _inspect(self) -> tuple[SandboxProfile, list[int], list[tuple[int, int, int]]]:
-        """Return the current profile, descriptors of its writable directories, and its files' identities.
+    def _inspect(self) -> tuple[SandboxProfile, _HeldPlaces, list[tuple[int, int, int]]]:
+        """Return the current profile, its writable directories, and its files' identities.
 
         Blocking.
         """
         self._base = self._current_profile()
         profile = self.profile()
-        held = _opened((profile.folder, *profile.writable))
-        return profile, held, _identities(profile, held)
+        held = _HeldPlaces((profile.folder, *profile.writable))
+        return profile, held, _identities(profile, held.descriptors)
 
     def _current_profile(self) -> SandboxProfile:
         """Return the project's profile for the files that exist now. Blocks for some milliseconds."""
@@ -208,15 +207,10 @@ class SessionSandbox(Struct):
 
     async def close(self) -> None:
         """End the network of commands, and close the descriptors of writable directories."""
-        self._hold([])
+        self._held = None
         if self._network is not None:
             await self._network.close()
             self._network = None
-
-    def _hold(self, descriptors: list[int]) -> None:
-        for descriptor in self._held:
-            os.close(descriptor)
-        self._held = descriptors
 
     async def _apply(self) -> None:
         """Use the profile for the present settings and files, and note what the sandbox can do with it."""
@@ -302,13 +296,21 @@ class SessionSandbox(Struct):
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 
 
-def _opened(places: Iterable[Path]) -> list[int]:
-    """Return descriptors of directories: while one is open, its inode number is not used again."""
-    found = []
-    for place in places:
-        with suppress(OSError):
-            found.append(os.open(place, _PASSING))
-    return found
+class _HeldPlaces:
+    """Open directories: while one is open, its inode number is not used again.
+
+    They are closed with this object: nobody receives those that a thread opens for an interrupted turn.
+    """
+
+    def __init__(self, places: Iterable[Path]) -> None:
+        self.descriptors: list[int] = []
+        for place in places:
+            with suppress(OSError):
+                self.descriptors.append(os.open(place, _PASSING))
+
+    def __del__(self) -> None:
+        for descriptor in self.descriptors:
+            os.close(descriptor)
 
 
 def _identities(profile: SandboxProfile, held: Iterable[int]) -> list[tuple[int, int, int]]:

@@ -48,6 +48,7 @@ from agent.ui.approval_answers import DENIAL, approval_choices
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.agent.checkpoints.project import copy_tree
 from tests.narrowing import present
+from tests.open_files import open_files
 from tests.real_home import real_home
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import Step
@@ -293,10 +294,7 @@ def test_the_rules_of_another_session_in_the_project_do_not_matter(
 
     def profile_of(*deny: Rule) -> SandboxProfile:
         store = PermissionStore(PermissionRules(folder=str(folder), deny=deny))
-        profile, held, _ = SessionSandbox(session.context, store, folder)._inspect()
-        for descriptor in held:
-            os.close(descriptor)
-        return profile
+        return SessionSandbox(session.context, store, folder)._inspect()[0]
 
     other = threading.Thread(target=profile_of)
 
@@ -1056,6 +1054,35 @@ class NoSandbox(CommandRunner):
         self.looks += 1
         await self.supervisor()
         return "none", "the kernel is too old"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are listed in /proc")
+def test_an_interrupted_look_at_the_sandbox_leaves_no_directory_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = threading.Event()
+    goes_on = threading.Event()
+
+    def look(*given: object) -> list[tuple[int, int, int]]:
+        looks.set()
+        assert goes_on.wait(30)
+        return []
+
+    async def work(made: World) -> None:
+        sandbox = SessionSandbox(made.context.tool_context, PermissionStore(PermissionRules()), tmp_path)
+        asked = asyncio.create_task(sandbox.first_profile())
+        await asyncio.to_thread(looks.wait, 30)
+        assert str(made.context.tool_context.folder) in {place for _, place in open_files()}
+        asked.cancel()
+        await asyncio.wait([asked])
+        goes_on.set()
+        while str(made.context.tool_context.folder) in {place for _, place in open_files()}:
+            await asyncio.sleep(0.01)  # until the thread is done; for ever where they are left open
+        await sandbox.close()
+
+    monkeypatch.setattr("agent.loop.session_sandbox._identities", look)
+    with world([], tmp_path) as made:
+        asyncio.run(asyncio.wait_for(work(made), 30))
 
 
 def test_the_kind_of_sandbox_is_found_out_once(tmp_path: Path) -> None:
