@@ -151,9 +151,8 @@ class Spawner:
                 self.owners.pop(ended[0], None)
                 for command in self.commands.values():
                     if command.pid == ended[0] and command.status is None:
-                        # With a status, `tree` may skip its search.
-                        strays = len(self.tree(command))
                         command.status = ended[1]
+                        strays = len(self.tree(command))
                         self.send({"n": command.number, "status": command.status, "strays": strays})
         for command in [command for command in self.commands.values() if command.status is not None]:
             if not self.tree(command):
