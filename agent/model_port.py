@@ -37,6 +37,7 @@ class RequestSettings(Struct, frozen=True):
     rejected    features that the server rejected; they are off
     system_role  the model supports messages of role "system", which carry makeroom's own words
     tag         the suffix of the tags around these words elsewhere, see transcripts/channel.py
+    encoded     what adapters have made of these settings, by the name of the encoding
     """
 
     model: str
@@ -52,6 +53,10 @@ class RequestSettings(Struct, frozen=True):
     rejected: frozenset[Feature] = frozenset()
     system_role: bool = False
     tag: str = ""
+    encoded: dict[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "encoded", {})  # a changed copy is encoded differently
 
     def without(self, *features: Feature) -> RequestSettings:
         """Return the settings with some features off, which the server rejects and `rejected` lists."""

@@ -84,12 +84,15 @@ def ids_in(parts: Iterable[Part]) -> int:
     return sum(isinstance(part.block, ToolUseBlock | ToolResultBlock) for part in parts)
 
 
+_to_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def to_json_bytes(value: Any) -> bytes:
     """Encode a value as compact UTF-8 JSON with keys in the given order; equal values give equal bytes.
 
     Lone surrogates are replaced as in the transcript, so that a resumed session sends the same bytes.
     """
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _to_text(value).encode("utf-8", "replace")
 
 
 class View(list[Message]):

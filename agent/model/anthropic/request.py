@@ -62,13 +62,16 @@ def encode_request(request: ModelRequest) -> bytes:
         else:
             text = {"type": "text", "text": request.instruction}
             pieces.append(to_json_bytes({"role": "user", "content": [text]}))
-    compaction = {"type": "summarize", "instructions": request.instruction}
-    extra = {"compaction": compaction} if request.compacts else {}
-    head = to_json_bytes({**_head(settings, mark), **extra})
+    if FORMAT not in settings.encoded:
+        settings.encoded[FORMAT] = to_json_bytes(_head(settings, mark))[:-1]
+    head = settings.encoded[FORMAT]
+    if request.compacts:
+        compaction = {"type": "summarize", "instructions": request.instruction}
+        head += b',"compaction":' + to_json_bytes(compaction)
     tail = b""
     if request.previous is not None:  # after the messages, since it differs in each request
         tail = b',"diagnostics":' + to_json_bytes({"previous_message_id": request.previous or None})
-    request.encoded[FORMAT] = b'%b,"messages":[%b]%b}' % (head[:-1], b",".join(pieces), tail)
+    request.encoded[FORMAT] = b'%b,"messages":[%b]%b}' % (head, b",".join(pieces), tail)
     return request.encoded[FORMAT]
 
 

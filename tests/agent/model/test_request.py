@@ -4,6 +4,8 @@ import asyncio
 import json
 from typing import Any
 
+from msgspec.structs import replace
+
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.messages import markable_part
 from agent.model.anthropic.request import encode_request
@@ -129,6 +131,18 @@ def test_a_mark_goes_to_the_last_part_that_is_neither_thinking_nor_unknown() -> 
 def test_a_body_is_encoded_once() -> None:
     request = ModelRequest(RequestSettings("m", 100), messages=conversation(1).view)
     assert encode_request(request) is encode_request(request)
+
+
+def test_settings_are_encoded_once_and_anew_in_a_changed_copy() -> None:
+    settings = RequestSettings("m", 100, ("be good",))
+    view = conversation(1).view
+    first = encode(settings, view)
+    (kept,) = settings.encoded.values()
+    assert first.startswith(kept) and encode(settings, view) == first
+    compacted = parsed(encode_request(ModelRequest(settings, view, instruction="sum up", compacts=True)))
+    assert compacted.pop("compaction")["instructions"] == "sum up" and compacted == parsed(first)
+    changed = parsed(encode(replace(settings, max_tokens=7), view))
+    assert changed == {**parsed(first), "max_tokens": 7}
 
 
 def test_a_prompt_is_counted_by_a_server_that_counts() -> None:
