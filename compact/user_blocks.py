@@ -4,7 +4,7 @@ A block is a text or an image of a prompt, or an answer to a call. A summary is 
 so the sentences of the newest messages are read in steps between turns (`user_block_steps`).
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -64,18 +64,24 @@ class UserBlock(Struct):
     """A block of the user: its recall id, text and tokens.
 
     `answers` names the call that the words answer, "" for a message. `changes` are the sentences that may
-    change what was said before, which are shown with it.
+    change what was said before, which are shown with it. `sizes` are its tokens in a form under a limit.
     """
 
     ident: str
     text: str
     tokens: int
     answers: str = ""
-    changes: Collection[str] = frozenset()
+    changes: frozenset[str] = frozenset()
+    sizes: dict[tuple[tuple[int, ...], int], int] = field(default_factory=dict)
     _sentences: tuple[Spoken, ...] | None = None
     _is_counted: bool = False
     _frame_tokens: int = 0
     _note_tokens: int = 0
+
+    def mark_changes(self, changes: frozenset[str]) -> None:
+        if changes != self.changes:
+            self.changes = changes
+            self.sizes.clear()
 
     @property
     def heading(self) -> str:

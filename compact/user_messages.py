@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import NamedTuple
 
-from transcripts import Entry, own_words
+from msgspec import Struct
+
+from transcripts import Entry, Folded, own_words
 
 from .clearing import GAP, with_sentences
 from .directives import FACT, LASTING, REQUEST, REST, WISH
@@ -72,9 +74,8 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     )
     if not blocks:
         return ""
-    said = _said(blocks)
-    later = _later_on_subject(said)
-    _mark_changes(blocks, said, later)
+    sentences = _on_subjects(situation.folded, blocks)
+    _mark_changes(blocks, sentences)
     stay = dict[int, Form]()
     for at in sorted(_open_blocks(situation, blocks), reverse=True):
         stay[at], tokens = _newest(situation, blocks[at], room)
@@ -87,7 +88,7 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     rest = [at for at in older if at not in small_talk]
     level = next((form for form in FORMS if _total(situation, blocks, rest, form) <= room), None)
     if level is None:
-        lines = _heaviest_and_newest(situation, blocks, rest, _SaidOnSubjects(said, later), room)
+        lines = _heaviest_and_newest(situation, blocks, rest, sentences, room)
         newest = [_text(situation, blocks[at], stay[at]) for at in sorted(stay)]
         return "\n".join([*_talk_note(blocks, small_talk), *lines, *newest])
     shown = dict.fromkeys(rest, level)
@@ -191,6 +192,24 @@ class _SaidOnSubjects(NamedTuple):
     later: Mapping[int, Sequence[Said]]
 
 
+class _LastSubjects(Struct):
+    """The sentences of the blocks that were looked at last, kept with the folded facts."""
+
+    texts: tuple[str, ...] = ()
+    found: _SaidOnSubjects = _SaidOnSubjects((), {})
+
+
+def _on_subjects(folded: Folded, blocks: Sequence[UserBlock]) -> _SaidOnSubjects:
+    """Return the sentences of blocks; found once for the same blocks, since a plan tries several cuts."""
+    kept = folded.memo(_LastSubjects)
+    texts = tuple(block.text for block in blocks)
+    if kept.texts != texts:
+        said = _said(blocks)
+        kept.found = _SaidOnSubjects(said, _later_on_subject(said))
+        kept.texts = texts
+    return kept.found
+
+
 def _heaviest_and_newest(
     situation: Situation,
     blocks: Sequence[UserBlock],
@@ -291,16 +310,14 @@ def _later_on_subject(said: Sequence[Said]) -> dict[int, list[Said]]:
     return later
 
 
-def _mark_changes(
-    blocks: Sequence[UserBlock], said: Sequence[Said], later: Mapping[int, Sequence[Said]]
-) -> None:
+def _mark_changes(blocks: Sequence[UserBlock], sentences: _SaidOnSubjects) -> None:
     """Mark the sentences that may change a wish or a rule: they are shown wherever that is."""
     changes = dict[int, set[str]]()
-    for each in said:
-        for other in later.get(each.at, ()) if each.weight >= WISH else ():
+    for each in sentences.said:
+        for other in sentences.later.get(each.at, ()) if each.weight >= WISH else ():
             changes.setdefault(other.block, set()).add(other.text)
     for at, block in enumerate(blocks):
-        block.changes = frozenset(changes.get(at, ()))
+        block.mark_changes(frozenset(changes.get(at, ())))
 
 
 def _cap(situation: Situation, block: UserBlock) -> int:
@@ -318,6 +335,13 @@ def _is_cut(situation: Situation, block: UserBlock, form: Form) -> bool:
 
 def _size(situation: Situation, block: UserBlock, form: Form) -> int:
     """Return about how many tokens a block takes in a form, from the tokens of its sentences."""
+    key = (form, _cap(situation, block))
+    if key not in block.sizes:
+        block.sizes[key] = _computed_size(situation, block, form)
+    return block.sizes[key]
+
+
+def _computed_size(situation: Situation, block: UserBlock, form: Form) -> int:
     frame = block.frame_tokens(situation.counter)
     if not _is_cut(situation, block, form):
         return block.tokens + frame
