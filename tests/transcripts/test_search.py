@@ -428,6 +428,15 @@ def test_what_is_appended_is_found_at_once_and_a_torn_line_when_it_is_whole(proj
     assert found(project, "walrus")[0] == "a6"
 
 
+def test_a_record_whose_first_line_was_torn_is_found_when_it_is_whole(project: Path) -> None:
+    line = encode_fact(User(1, NOON, (TextBlock("a walrus"),)), "c")
+    path = project / RECORDS_FOLDER / "c.jsonl"
+    path.write_bytes(line[:20])
+    assert found(project, "walrus") == []
+    path.write_bytes(line)
+    assert found(project, "walrus") == ["c1"]
+
+
 def test_records_that_are_gone_are_not_found(project: Path) -> None:
     assert set(found(project, "bikeshed")[:2]) == {"a5", "b1"}
     (project / RECORDS_FOLDER / "a.jsonl").unlink()

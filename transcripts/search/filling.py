@@ -93,7 +93,7 @@ class IndexFiller:
                     with suppress(BadLine):
                         number += self._add(decode_line(line)[0], end, id << FILE_BITS | number)
                 end += len(line)
-            mark = os.pread(fd, 32, max(0, end - 32))  # includes a checksum
+            mark = os.pread(fd, min(32, end), max(0, end - 32))  # includes a checksum
             query = "UPDATE files SET size = ?, mark = ?, facts = ? WHERE id = ?"
             self._db.execute(query, (end, mark, number, id))
             return os.fstat(fd).st_size - end if time.monotonic() > until else 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 INDEX_WAIT_S = 5.0  # for another process that uses the index, for UPDATE_S at most
 LOCK_POLL_S = 0.01
-INDEX_VERSION = 18  # changing it rebuilds every index
+INDEX_VERSION = 19  # changing it rebuilds every index
 # The id of a fact is that of its file, which no other file has later, and its number in the file.
 SCHEMA = """
     CREATE TABLE files (
