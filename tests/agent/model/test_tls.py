@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 
+import httpx2
 import pytest
 
 from agent.model import AnthropicModel, ChatCompletionsModel, ResponsesModel
@@ -14,13 +15,13 @@ from agent.model.tls import tls_context
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry for each time that certificates are read; no proxy is set."""
     found: list[str] = []
-    usual = ssl.create_default_context
+    usual = httpx2.create_ssl_context
 
-    def create(*arguments: str, **named: str) -> ssl.SSLContext:
+    def create() -> ssl.SSLContext:
         found.append("read")
-        return usual(*arguments, **named)  # type: ignore[arg-type]
+        return usual()
 
-    monkeypatch.setattr(ssl, "create_default_context", create)
+    monkeypatch.setattr(httpx2, "create_ssl_context", create)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     tls_context.cache_clear()

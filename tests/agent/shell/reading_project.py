@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 # Programs of the judged lines that not every machine has. The lines are judged and not run: it is enough that
 # there is an executable file of that name.
-OPTIONAL_PROGRAMS = ("column", "file", "ps", "rg", "xxd")
+OPTIONAL_PROGRAMS = ("column", "file", "ps", "rev", "rg", "xxd")
 
 
 def lines_of(name: str) -> list[str]:
