@@ -10,7 +10,7 @@ import pytest
 from agent.app import project_approval as project_items
 from agent.app.config import Config
 from agent.app.options import Options
-from agent.app.project_approval import settle_project_items
+from agent.app.project_approval import item_lines, settle_project_items
 from agent.app.setup import RunSetup
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.approvals import ProjectItem
@@ -137,3 +137,12 @@ def test_what_is_hidden_in_a_variable_is_shown_before_it_is_approved(tmp_path: P
     settings.write_text(json.dumps({"env": variables, "model": "a\u202eb"}))
     items = settings_items(tmp_path, {"HOME": str(tmp_path / "home")})
     assert [item.shows for item in items] == ["PATH=/usr/bin:␛[8m./bin␛[mU+202EU+E0041", "aU+202Eb"]
+
+
+def test_items_are_listed_in_columns() -> None:
+    items = [
+        ProjectItem("hook", name="Stop *", shows="true", content=b""),
+        ProjectItem("environment", name="x", shows="", content=b""),
+    ]
+    assert item_lines(items) == ["  hook         Stop *  true", "  environment  x"]
+    assert item_lines([]) == []

@@ -15,7 +15,7 @@ from agent.events import Notice
 from tests.strict_api.faults import Fault
 from tests.tables import each_row
 
-from .controller_run import ControllerRun, run_controller
+from .controller_run import ControllerRun, ScriptedChooser, run_controller
 
 HELP_ROWS = 18  # of 24: the others are the echo of the command, the input and the status line
 
@@ -209,7 +209,7 @@ def test_a_command_with_nothing_to_show_or_a_wrong_argument_says_so(tmp_path: Pa
         "/uncompact": "cannot undo: no compaction is in effect",
         "/drop": "name a block by its id; /context lists the largest (usage: /drop [ID])",
         "/drop r9": "cannot drop r9: no block in the context has this id (see /context)",
-        "/pin": "no pins",
+        "/pin": "nothing is pinned; use /pin TEXT to keep a sentence",
         "/pin remove 4": "cannot remove pin '4': not found (usage: /pin [TEXT | remove N])",
         "/rewind": "nothing to rewind: no earlier prompts",
         "/cost why": "no requests yet",
@@ -261,3 +261,28 @@ def test_a_command_with_nothing_to_show_or_a_wrong_argument_says_so(tmp_path: Pa
         assert {line: text for line, text in said.items() if expected[line] not in text} == {}
 
     run_controller(tmp_path, work)
+
+
+def test_a_session_that_is_not_stored_says_what_it_cannot_do_and_menus_may_be_left(tmp_path: Path) -> None:
+    why = "cannot compare or restore files: sessions with --no-session have no checkpoints"
+    rewound = (
+        "rewound the conversation to before prompt 1: hello\n"
+        "the conversation is now empty: the model sees none of the messages above"
+    )
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        for line in ("/rewind 1 files", "/rewind 1 both", "/diff"):
+            assert await run.do(line) == why, line
+        left = ScriptedChooser(*[""] * 6)
+        run.controller.chooser = left
+        for line in ("/model", "/effort", "/theme", "/permissions", "/config", "/rewind"):
+            assert await run.do(line) == "", line
+        assert not left.values
+        run.controller.chooser = ScriptedChooser("claude-sonnet-5-5", "mode plan", "claude-opus-5-5")
+        assert await run.do("/model") == "already using claude-sonnet-5-5"
+        assert (await run.do("/permissions")).startswith("mode   plan: ")
+        assert (await run.do("/model")).endswith("the model is now claude-opus-5-5")
+        assert await run.do("/rewind 1") == rewound
+
+    run_controller(tmp_path, work, no_session=True)
