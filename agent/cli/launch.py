@@ -75,7 +75,7 @@ def with_errors_reported(
 
 
 def _begin(options: Options) -> int:
-    setup = check_folder(run_setup(options))
+    setup = check_folder(run_setup(options, offers_worktree=True))
     if options.resume is not None or options.continue_:
         from .session_choice import with_session  # saves a new session 60 ms
 
@@ -102,10 +102,11 @@ def _refuse(options: Options, error: str) -> None:
         write_refusal(error, options.resume or "")
 
 
-def run_setup(options: Options) -> RunSetup:
+def run_setup(options: Options, *, offers_worktree: bool = False) -> RunSetup:
     """Return the setup for the options, and change to their directory.
 
-    Raises UsageError and ConfigError.
+    `offers_worktree`: a session is about to begin; if another one is open, the user chooses where.
+    Raises UsageError, ConfigError and ChoiceCancelled.
     """
     if options.sample:
         from .sample_project import with_sample  # saves other runs 5 ms
@@ -115,7 +116,7 @@ def run_setup(options: Options) -> RunSetup:
         folder = Path(options.folder or "").resolve()
         os.chdir(folder)
         import_nothing_from(str(folder))
-        options, folder = _in_worktree(options, folder)
+        options, folder = _in_worktree(options, folder, offers_worktree)
     except OSError as error:
         where = options.folder or "the current directory"
         remedy = "" if options.folder else "; choose another with -C"
@@ -153,13 +154,13 @@ def require_access(state_dir: Path) -> None:
         pass  # it does not exist yet
 
 
-def _in_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
+def _in_worktree(options: Options, folder: Path, is_offered: bool) -> tuple[Options, Path]:
     """Return the options and the directory to work in: a worktree if a flag or an answer asks for one.
 
     Raises UsageError, ChoiceCancelled and OSError.
     """
     is_new = options.resume is None and not options.continue_ and not options.headless
-    locked = _locked_places(folder) if is_new else []
+    locked = _locked_places(folder) if is_new and is_offered else []
     if options.worktree is None and not locked:
         return options, folder
     from .worktree_session import enter_worktree, offer_worktree  # saves other runs 20 ms

@@ -15,6 +15,7 @@ from agent.cli.permissions_command import run_permissions
 from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import exact_rule
 from agent.settings_files import permissions_path
+from transcripts.session_lock import RECORDS_FOLDER, acquire_lock, release_lock
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -142,3 +143,27 @@ def test_the_help_and_a_reader_that_leaves_early(checker: Checker) -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     assert json.loads(done.stdout)["verdict"] == "allow"
+
+
+def test_a_check_in_a_terminal_does_not_ask_about_another_session_in_the_project(checker: Checker) -> None:
+    subprocess.run(["git", "init", "-q", checker.project], check=True)
+    record = checker.project / RECORDS_FOLDER / "other.jsonl"
+    record.parent.mkdir()
+    lock = acquire_lock(record)
+    master, terminal = os.openpty()
+    os.write(master, b"\n")  # cancels a question
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "agent", "-C", str(checker.project), "permissions", "check", "ls"],
+            cwd=ROOT,
+            env={"HOME": str(checker.home), "PATH": os.environ["PATH"], "TERM": "dumb"},
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            timeout=60,
+        )
+        assert done.returncode == 0 and b'"verdict": "allow"' in os.read(master, 10_000)
+    finally:
+        release_lock(record, lock)
+        os.close(terminal)
+        os.close(master)
