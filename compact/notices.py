@@ -28,7 +28,7 @@ _DONE_BY_LAYER = {
     "micro": "old tool output was cleared",
     "collapse": "older segments were summarized locally",
     "summary": "the model summarized older messages",
-    "ledger": "older messages were summarized",
+    "ledger": "older messages were summarized locally",
     "reactive": "results were shortened",
     "unthink": "earlier thinking was removed",
     "drop": "a block was dropped",

@@ -382,7 +382,7 @@ def test_the_notice_names_what_was_shortened_or_dropped_and_why():
     words = "results were shortened and your longest messages were cut in the middle"
     assert notice("reactive", edits=edits) == f"{start}{words}{plain}"
     assert notice("ledger", edits={"inputs": 1}) == f"{start}tool inputs were shortened{plain}"
-    assert notice("ledger", edits={"folds": 1}) == f"{start}older messages were summarized{plain}"
+    assert notice("ledger", edits={"folds": 1}) == f"{start}older messages were summarized locally{plain}"
     assert notice("reactive") == f"{start}results were shortened{plain}"
     assert notice("drop", dropped="r4 (ls)") == f"{start}dropped r4 (ls) as c1{end}"
     assert notice("other") == f"{start}other{plain}"

@@ -231,7 +231,10 @@ def test_compactions_are_reported_again_where_they_were_made() -> None:
     undone = [name for name in whole if name != "ContextCompacted"]
     assert shape == [*undone, *whole, *whole, "Notice"]
     notices = [event.notice for event in told if isinstance(event, ContextCompacted)]
-    assert "9k -> 2k tokens (-78%): old tool output was cleared, older messages were summarized" in notices[0]
+    assert (
+        "9k -> 2k tokens (-78%): old tool output was cleared, older messages were summarized locally"
+        in notices[0]
+    )
     assert "9k -> 6k tokens" in notices[1]
 
 
