@@ -27,6 +27,8 @@ from .error_mapping import ended_early, invalid_response, quote, unreadable
 if TYPE_CHECKING:
     from http.cookiejar import CookieJar
 
+    from agent.model_port import IncomingReply
+
 log = logging.getLogger(__name__)
 MAX_REPLY_BYTES = 64 * 1024 * 1024  # of a stream; each word of a long reply has 100 bytes around it
 MAX_EVENT_BYTES = 6 * 1024 * 1024  # of one event: the largest tool input, escaped twice
@@ -294,6 +296,19 @@ def parsed_input(text: str, initial: Any = None) -> Mapping[str, Any]:
 def reply_label(value: Any) -> str:
     """Return a label of a reply (its model, its stop reason), cut to 100 characters."""
     return replace_surrogates(str(value)[:100])
+
+
+def name_reply(reply: IncomingReply, message: Mapping[str, Any]) -> None:
+    """Set the model and the id that a message begins with.
+
+    Raises ValueError if the reply already has blocks of another message: a proxy that lost its server has
+    asked again, and a call that both messages make would run twice.
+    """
+    ident = reply_label(message.get("id") or "")
+    if (reply.blocks or reply.pending) and ident != reply.ident:
+        raise ValueError("another message begins within the reply")
+    reply.model = reply_label(message.get("model") or "unknown")
+    reply.ident = ident
 
 
 def no_cookies() -> CookieJar:

@@ -21,6 +21,7 @@ from agent.model.answer_reader import (
     MAX_CALL_NAME_CHARS,
     MAX_USAGE_TOKENS,
     ReplySize,
+    name_reply,
     parsed_input,
     reply_label,
     too_large,
@@ -72,8 +73,7 @@ class MessageAccumulator(Struct):
         """
         match event["type"]:
             case "message_start":
-                self.reply.model = reply_label(event["message"].get("model") or "unknown")
-                self.reply.ident = reply_label(event["message"].get("id") or "")
+                name_reply(self.reply, event["message"])
                 self._count(event["message"].get("usage"))
                 diagnostics = event["message"].get("diagnostics")
                 if isinstance(diagnostics, dict):

@@ -16,6 +16,7 @@ from agent.model.answer_reader import (
     MAX_BLOCKS,
     MAX_CALL_NAME_CHARS,
     ReplySize,
+    name_reply,
     openai_usage,
     parsed_input,
     reply_label,
@@ -56,7 +57,7 @@ class ItemReader(Struct):
         """See ReplyReader."""
         match event["type"]:
             case "response.created":
-                self._label(event["response"])
+                name_reply(self.reply, event["response"])
             case "response.output_item.added":
                 yield from self._begin(int(event["output_index"]), event["item"])
             case "response.output_text.delta" | "response.refusal.delta":
@@ -74,17 +75,13 @@ class ItemReader(Struct):
             case "response.completed" | "response.incomplete":
                 self._finish(event["response"])
             case "" if event.get("object") == "response":  # a server that does not stream
-                self._label(event)
+                name_reply(self.reply, event)
                 for index, item in enumerate(event["output"]):
                     yield from self._end_item(index, item)
                 self._finish(event)
 
     def end(self, announced: bool) -> None:
         """See ReplyReader. Only the last event of the service makes a reply complete."""
-
-    def _label(self, response: Mapping[str, Any]) -> None:
-        self.reply.model = reply_label(response.get("model") or "unknown")
-        self.reply.ident = reply_label(response.get("id") or "")
 
     def _opened(self, event: Mapping[str, Any]) -> _OpenItem:
         return self._open[int(event["output_index"])]

@@ -133,6 +133,16 @@ def test_the_model_that_answered_is_named_even_where_the_server_does_not() -> No
         assert fed([{"type": "message_start", "message": message}]).model == "unknown"
 
 
+def test_a_message_that_begins_within_another_is_an_error() -> None:
+    first, second = ({"type": "message_start", "message": {"id": ident}} for ident in ("msg_1", "msg_2"))
+    call = block(0, TOOL, *json_deltas('{"file_path":"a.py"}'))
+    for begun in (call, call[:2], call[:1]):
+        with pytest.raises(ValueError, match="another message begins"):
+            fed([first, *begun, second, *call, *end("tool_use")])
+        assert fed([first, *begun, first]).ident == "msg_1"  # the same one again
+    assert fed([first, second, *call, *end("tool_use")]).ident == "msg_2"
+
+
 def test_what_a_block_begins_with_counts_too() -> None:
     thought = {"type": "thinking", "thinking": "h", "signature": "s"}
     deltas = {"type": "thinking_delta", "thinking": "m"}, {"type": "signature_delta", "signature": "ig"}

@@ -225,6 +225,10 @@ def added(index: int, **item: Any) -> dict[str, Any]:
     return {"type": "response.output_item.added", "output_index": index, "item": item}
 
 
+def created(ident: str) -> dict[str, Any]:
+    return {"type": "response.created", "response": {"id": ident, "model": "m"}}
+
+
 def of_text(index: int, text: Any) -> dict[str, Any]:
     return {"type": "response.output_text.delta", "output_index": index, "delta": text}
 
@@ -256,6 +260,7 @@ def test_a_reply_that_no_model_writes_is_not_read_to_its_end(name: str) -> None:
         [added(0, **{**CALLED, "name": "n" * 300})],
         [added(0, **{**CALLED, "call_id": ""})],
         [added(0, **{**CALLED, "name": ["read"]})],
+        [created("resp_1"), added(0, **MESSAGE), created("resp_2")],
     ],
 )
 def test_an_event_that_makes_no_sense_is_an_error(events: list[dict[str, Any]]) -> None:
