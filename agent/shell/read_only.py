@@ -18,7 +18,7 @@ from .program_names import ProgramFiles
 from .reading_git import reading_of_git
 from .reading_languages import BUILTINS, LANGUAGES
 from .reading_programs import Reading, reading_of_tabled, reading_of_version
-from .simple_commands import Glob, Words, parse_joined_commands
+from .simple_commands import Glob, JoinedCommand, Words, parse_joined_commands
 
 # Other builtins of bash(1), after which words may mean anything.
 _OTHER_BUILTINS = word_set(
@@ -42,7 +42,8 @@ def is_builtin(name: str) -> bool:
 class JudgedCommand(NamedTuple):
     """A simple command with the reason why it may not be read-only, "" if it is proved.
 
-    is_trap  the doubt is about a program that a repository makes git run; no rule for the command removes it
+    is_trap  the doubt is about a program that a repository makes git run, or a command whose input is a file;
+             no rule for the command removes it
     """
 
     words: Words
@@ -82,9 +83,8 @@ def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[
         return None
     for alone in (True, False):
         shell = _Shell(environment, here={folder}, all={folder}, alone=alone)
-        behind = [*(joint for joint, _ in joined[1:]), ""]
-        triples = zip(joined, behind, strict=True)
-        found = [shell.judge(joint, words, then) for (joint, words), then in triples]
+        behind = [*(command.joint for command in joined[1:]), ""]
+        found = [shell.judge(command, then) for command, then in zip(joined, behind, strict=True)]
         if not any(command.doubt for command in found):
             break
     return found
@@ -107,8 +107,17 @@ class _Shell(Struct):
     changed: str = ""
     before: set[str] = field(default_factory=set)
 
-    def judge(self, joint: str, words: Words, then: str) -> JudgedCommand:
-        """Judge the next command of the line; `then` is the operator that follows."""
+    def judge(self, command: JoinedCommand, then: str) -> JudgedCommand:
+        """Judge the next command of the line; `then` is the operator that follows.
+
+        A rule for a command is not about the files that its input comes from, so that it never covers these.
+        """
+        judged = self._judge(command, then)
+        return judged._replace(is_trap=True) if command.inputs and judged.doubt else judged
+
+    def _judge(self, command: JoinedCommand, then: str) -> JudgedCommand:
+        joint = command.joint
+        words = command.words
         in_shell = joint != "|" and then not in ("|", "||")
         if joint in ("", ";", "\n"):
             self.certain = True
@@ -119,7 +128,7 @@ class _Shell(Struct):
         if self.changed:
             return JudgedCommand(words, f"after {self.changed} it may mean anything")
         try:
-            self._prove(words, runs_first=in_shell and joint in ("", ";", "\n"))
+            self._prove(words, command.inputs, runs_first=in_shell and joint in ("", ";", "\n"))
         except SetTrap as trap:
             return JudgedCommand(words, str(trap), is_trap=True)
         except NotProved as doubt:
@@ -143,8 +152,8 @@ class _Shell(Struct):
             pass
         return ""
 
-    def _prove(self, words: Words, *, runs_first: bool) -> None:
-        if words[0] == "cd":
+    def _prove(self, words: Words, inputs: Words, *, runs_first: bool) -> None:
+        if words[0] == "cd" and not inputs:
             self._change_folder(words[1:], is_sure=runs_first)
             return
         before_end = words[: words.index("--")] if "--" in words else words
@@ -153,6 +162,7 @@ class _Shell(Struct):
         reading = reading_of(words)
         for folder in self.here:
             self.environment.check(reading, folder)
+            self.environment.check(Reading(program="<", builtin=True, paths=tuple(inputs)), folder)
 
     def _change_folder(self, arguments: Sequence[str], *, is_sure: bool) -> None:
         """Follow a `cd`; with `is_sure` it runs in the shell itself, whatever other commands return."""

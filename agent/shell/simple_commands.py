@@ -24,6 +24,7 @@ _TOKEN = lazy_pattern(
     |(?P<joint>&&|\|\||;(?!&)|\||\n)
     |(?P<redirect>(?:(?P<output>[12]?)(?:>>?[ \t]*/dev/null|>&[12])|(?:<|&>>?)[ \t]*/dev/null)
         (?=[ \t\n;|&<>]|\Z))
+    |(?P<input><(?![<>&(]))
     |(?P<reflog>@\{[\w-]+\})            # HEAD@{1}: braces without a comma or dots are literal
     |(?P<plain>(?:[\w./,:+%^=!\]-]|@(?!\{))+)
     |'(?P<single>[^']*)'
@@ -62,10 +63,11 @@ class Glob(str):
 
 
 class JoinedCommand(NamedTuple):
-    """A simple command, and the operator before it."""
+    """A simple command, the operator before it, and the files that its input is redirected from."""
 
     joint: str
     words: Words
+    inputs: Words
 
 
 class _Line(Struct):
@@ -77,6 +79,8 @@ class _Line(Struct):
     pattern: str = ""
     is_glob: bool = False
     redirected: bool = False
+    inputs: Words = field(default_factory=list)
+    names_input: bool = False  # the next word is one of `inputs`
     joint: str = ""
 
     def extend_word(self, text: str, pattern: str | None = None) -> None:
@@ -86,7 +90,9 @@ class _Line(Struct):
 
     def end_word(self) -> None:
         if self.word is not None:
-            self.words.append(Glob(self.word, self.pattern) if self.is_glob else self.word)
+            words = self.inputs if self.names_input else self.words
+            words.append(Glob(self.word, self.pattern) if self.is_glob else self.word)
+            self.names_input = False
         self.word = None
         self.pattern = ""
         self.is_glob = False
@@ -94,6 +100,8 @@ class _Line(Struct):
     def end_command(self, joint: str) -> bool:
         """End a command that has a plain first word; return False if an operator is not allowed here."""
         self.end_word()
+        if self.names_input or any(isinstance(word, Glob) for word in self.inputs):
+            return False
         if not self.words:
             return joint == "\n" and not self.redirected
         program = self.words[0]
@@ -101,8 +109,9 @@ class _Line(Struct):
             return False
         if type(program) is Glob and program != "[":  # which is not a pattern on its own
             return False
-        self.commands.append(JoinedCommand(self.joint, self.words))
+        self.commands.append(JoinedCommand(self.joint, self.words, self.inputs))
         self.words = []
+        self.inputs = []
         self.redirected = False
         self.joint = joint
         return True
@@ -110,6 +119,8 @@ class _Line(Struct):
 
 def parse_simple_commands(line: str) -> list[Words] | None:
     """Return the simple commands of a line in order, or None if it contains or may contain anything else.
+
+    This includes input from files, which `parse_joined_commands` allows.
 
     The line may consist of plain commands joined by `&&`, `||`, `;`, `|` and newlines. Redirections to and
     from /dev/null and between the outputs are ignored. The result is None for expansions, other redirections,
@@ -119,7 +130,9 @@ def parse_simple_commands(line: str) -> list[Words] | None:
     with names of files is a `Glob`.
     """
     joined = parse_joined_commands(line)
-    return None if joined is None else [words for _, words in joined]
+    if joined is None or any(command.inputs for command in joined):
+        return None
+    return [command.words for command in joined]
 
 
 def parse_joined_commands(line: str) -> list[JoinedCommand] | None:
@@ -148,8 +161,8 @@ def _take(parsed: _Line, token: re.Match[str]) -> bool:
         parsed.end_word()
     elif kind == "joint":
         return parsed.end_command(text)
-    elif kind == "redirect":
-        return _take_redirect(parsed, token["output"] or "")
+    elif kind in ("redirect", "input"):
+        return _take_redirect(parsed, token["output"] or "", is_input=kind == "input")
     elif kind == "inner":
         if not parsed.word or (text == "~" and parsed.word[-1] in "=:"):
             return False
@@ -167,11 +180,14 @@ def _take(parsed: _Line, token: re.Match[str]) -> bool:
     return True
 
 
-def _take_redirect(parsed: _Line, output: str) -> bool:
+def _take_redirect(parsed: _Line, output: str, *, is_input: bool) -> bool:
     """Take a redirection. A number belongs to it only if it is the whole word before it."""
     word = parsed.word
     parsed.end_word()
+    if parsed.names_input:
+        return False
     parsed.redirected = True
+    parsed.names_input = is_input
     return word is None or not (output or word.isdigit())
 
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agent.shell.simple_commands import Words
+from agent.shell.simple_commands import JoinedCommand, Words
 
 BASH = "/bin/bash"
 # Each line of the file $1, ended by NUL, is run by its own shell in the directory $2; $AT is its number.
@@ -46,11 +46,12 @@ def run_lines(place: Path, lines: Sequence[str], folder: Path, environ: Mapping[
 def commands_run(place: Path, lines: Sequence[str], *, fail: bool = False) -> list[list[Words]]:
     """The words of each command that bash runs for each line, where no program exists, sorted.
 
-    Every command succeeds, or with `fail` none does.
+    The only file there is `.in`. Every command succeeds, or with `fail` none does.
     """
     log, empty = place / "log", place / "empty"
     for folder in (log, empty):
         folder.mkdir(parents=True)
+    (empty / ".in").touch()
     (place / "telling").write_text(_TELLING)
     environ = {"BASH_ENV": str(place / "telling"), "LOG": str(log), "PATH": "/nowhere", "LC_ALL": "C.UTF-8"}
     run_lines(place, lines, empty, environ | ({"FAIL": "1"} if fail else {}))
@@ -62,10 +63,10 @@ def commands_run(place: Path, lines: Sequence[str], *, fail: bool = False) -> li
     return found
 
 
-def expected_commands(joined: Iterable[tuple[str, Words]], *, fail: bool = False) -> list[Words]:
+def expected_commands(joined: Iterable[JoinedCommand], *, fail: bool = False) -> list[Words]:
     """The commands of a line that a shell runs where every one succeeds, or none, sorted."""
     runs, found = True, []
-    for joint, words in joined:
+    for joint, words, _ in joined:
         if joint in ("&&", "||"):
             runs = (joint == "||") is fail  # the status is that of the last command that ran
         elif joint in (";", "\n"):

@@ -62,6 +62,30 @@ def test_a_hard_link_to_a_file_with_secrets_needs_approval(changing: ReadingProj
     assert changing.runs("grep -r x src") and changing.runs("grep -rn x . --include=*.py")
 
 
+def test_input_from_a_file_is_read_like_an_operand(changing: ReadingProject) -> None:
+    (changing.root / ".env").write_text("KEY=1\n")
+    (changing.root / "notes.txt").hardlink_to(changing.root / ".env")
+    (changing.root / "link").symlink_to("../other/notes")
+    for line in ("tr a b < a.py", "<a.py sort | uniq -c", "wc -l <src/b.py 2>/dev/null", "cat - < /dev/null"):
+        assert changing.runs(line), line
+    changing.commit()
+    outside = (
+        "tr a b < ../other/notes",
+        "git -C src/deep log < ../other",
+        "cat <link",
+        "tr a b </proc/self/environ",
+    )
+    for line in (*outside, "head -1 < .env", "wc <notes.txt", "bash < a.py", "python3 <a.py", "cd <a.py"):
+        assert not changing.runs(line), line
+
+
+def test_a_rule_for_a_command_does_not_cover_what_its_input_comes_from(changing: ReadingProject) -> None:
+    assert changing.runs("make test", "make test")
+    for line in ("make test < a.py", "make test <../other/notes", "make test; make test < ~/.ssh/id_rsa"):
+        assert not changing.runs(line, "make test"), line
+    assert changing.runs("make test < a.py", "=make test < a.py")
+
+
 def test_a_search_through_directories_needs_approval_where_files_with_secrets_lie(
     changing: ReadingProject,
 ) -> None:

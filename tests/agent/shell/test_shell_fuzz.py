@@ -31,6 +31,7 @@ REDIRECTIONS = [
     " 2>&1", " >/dev/null", " 2>/dev/null", " </dev/null", " &>/dev/null", "2>&1", ">/dev/null", " 1>&2",
     ">&2",
     " > /dev/null", " 2>>/dev/null", "</dev/null", "&>>/dev/null", " >\t/dev/null",
+    " <.in", "<.in", " < '.in'", " <\t.i\\n",
 ]  # fmt: skip
 JOINTS = [" && ", " || ", "; ", " | ", "\n", "&&", "||", ";", "|", "\n\n", " &&\n", "|\n\n", ";\n", " ;\n \n"]
 ODD = [
@@ -78,7 +79,9 @@ def differences(place: Path, count: int, seed: int) -> tuple[int, list[str]]:
         for line in lines
         if (joined := parse_joined_commands(line)) is not None
         # bash does not report a path that does not exist, nor `[`, which it runs itself
-        and not any("/" in words[0] or words[0] == "[" for _, words in joined)
+        and not any("/" in words[0] or words[0] == "[" for _, words, _ in joined)
+        # nor a command whose input does not exist
+        and not any({*inputs} - {".in", "/dev/null"} for _, _, inputs in joined)
     ]
     wrong = []
     for fail in (False, True):

@@ -64,13 +64,43 @@ def test_any_other_line_is_not_parsed_at_all(line: str) -> None:
 def test_each_command_stands_with_the_joint_before_it() -> None:
     joined = parse_joined_commands("a && b ||\n\nc | d; e\n\nf;\n")
     assert joined == [
-        ("", ["a"]),
-        ("&&", ["b"]),
-        ("||", ["c"]),
-        ("|", ["d"]),
-        (";", ["e"]),
-        ("\n", ["f"]),
+        ("", ["a"], []),
+        ("&&", ["b"], []),
+        ("||", ["c"], []),
+        ("|", ["d"], []),
+        (";", ["e"], []),
+        ("\n", ["f"], []),
     ]
+
+
+@each_row(
+    ("line", "expected"),
+    [
+        ("tr a b < a.py", [("", ["tr", "a", "b"], ["a.py"])]),
+        ("<'a b' cat -n <c | wc", [("", ["cat", "-n"], ["a b", "c"]), ("|", ["wc"], [])]),
+        ("cat <a b", [("", ["cat", "b"], ["a"])]),
+        ("cat <", None),
+        ("cat < | wc", None),
+        ("cat < >/dev/null a", None),
+        ("cat < < a", None),
+        ("cat <*.py", None),
+        ("cat <~/a", None),
+        ("cat <$x", None),
+        ("cat 2<a", None),
+        ("cat {x}<a", None),
+        ("cat <>a", None),
+        ("cat <<a", None),
+        ("cat <<<a", None),
+        ("cat <&3", None),
+        ("cat <(ls)", None),
+        ("<a", None),
+        ("a=b <c", None),
+    ],
+)
+def test_files_that_are_input_stand_beside_the_words(line: str, expected: Any) -> None:
+    assert parse_joined_commands(line) == expected
+    if expected is not None:
+        assert parse_simple_commands(line) is None
 
 
 def test_a_word_that_the_shell_may_replace_with_names_of_files_is_marked() -> None:
