@@ -32,7 +32,8 @@ ENVIRON = {
 PREPARED = """
 git init -q .; mkdir -p src/deep docs data node_modules/pkg own/node_modules/@a/b
 mkdir -p .venv/lib tools/venv sub empty __pycache__ many
-echo 'print(1)' >src/a.py; echo b >src/deep/b.py; echo doc >docs/d.md; echo '{}' >package.json
+echo 'print(1)' >src/a.py; echo b >src/deep/b.py; echo doc >docs/d.md
+echo '{"dependencies": {"pkg": "1"}}' >package.json
 echo x >node_modules/pkg/index.js; echo '{}' >node_modules/pkg/package.json; echo '{}' >own/package.json
 echo x >own/node_modules/@a/b/notes; echo x >.venv/lib/site.py; echo x >tools/venv/own.py
 ln -s src/a.py link; ln -s src dirlink; chmod 750 src/a.py; echo c >__pycache__/a.pyc
