@@ -14,7 +14,7 @@ from agent.menus import copy_menu, session_line, session_menu
 from agent.ports import Chooser
 from agent.typed_text import unquoted
 from agent.version import program_name
-from tools.files import FOLDER_FLAGS, closing, write_new
+from tools.files import FOLDER_FLAGS, closing, safe_open, write_new
 from transcripts import FromElsewhere, Opened, SessionInUse, SessionSummary, short_sid
 from transcripts.export import conversation_text, encoded, export_pieces
 from transcripts.wording import cause_of, pluralize
@@ -22,6 +22,7 @@ from transcripts.wording import cause_of, pluralize
 from .table import usage_of
 
 MAX_LISTED_SESSIONS = 20
+_FOLLOWING = FOLDER_FLAGS & ~os.O_NOFOLLOW
 
 
 async def new_session(controller: Controller, argument: str) -> Event | None:
@@ -146,9 +147,14 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     session, _ = controller.in_use
     path = controller.setup.folder / Path(unquoted(argument) or f"{session.sid}.md").expanduser()
     path = Path(os.path.normpath(path))
+    inside = path.is_relative_to(controller.setup.folder)
+    if inside and (real := path.parent.resolve()) != path.parent:
+        reason = f"{path.parent} leads to {real} through a link; name that directory"
+        return Notice(f"cannot write {path}: {reason}", "warning")
     try:
-        # A command in the background may put a link in the place of the directory.
-        with closing(os.open(path.parent, FOLDER_FLAGS & ~os.O_NOFOLLOW)) as folder:
+        # A command may put a link in the place of the directory.
+        opened = safe_open(str(path.parent), FOLDER_FLAGS) if inside else os.open(path.parent, _FOLLOWING)
+        with closing(opened) as folder:
             masks = controller.setup.masks
             suffix = path.suffix or ".md"
             await asyncio.to_thread(

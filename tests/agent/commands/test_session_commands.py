@@ -160,6 +160,23 @@ def test_an_export_goes_to_the_directory_that_was_there_when_the_user_asked(
     run_controller(project, work)
 
 
+def test_an_export_into_the_project_does_not_leave_it_through_a_link(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "deep").mkdir(parents=True)
+    project.mkdir()
+    (project / "docs").symlink_to(elsewhere)
+
+    async def work(run: ControllerRun) -> None:
+        for name, real in (("docs", elsewhere), ("docs/deep", elsewhere / "deep")):
+            told = f"{project / name} leads to {real} through a link; name that directory"
+            assert await run.do(f"/export {name}/page.md") == f"cannot write {project / name}/page.md: {told}"
+        assert [path.name for path in elsewhere.rglob("*")] == ["deep"]
+        assert "wrote" in await run.do(f"/export {elsewhere}/page.md")
+
+    run_controller(project, work)
+
+
 def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(tmp_path: Path) -> None:
     programs = tmp_path.parent / f"{tmp_path.name}-bin"
     for folder, clip in ((programs, "clip"), (tmp_path, "planted")):
