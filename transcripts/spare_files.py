@@ -149,14 +149,21 @@ class SpareFiles(Struct, frozen=True):
 def _make_folders_of(home: Path, name: str) -> None:
     """Create the directories of one of our files, with mode 0700. Raises OSError and StoreError."""
     top, *inner, _ = name.split("/")
-    ensure_private_folder(folder := home / top)
+    folder = home / top
+    _remove_link(folder)
+    ensure_private_folder(folder)
     for each in inner:
         folder /= each
-        if folder.is_symlink():  # a command moved the directory away
-            folder.unlink()
+        _remove_link(folder)
         with suppress(FileExistsError):
             folder.mkdir(0o700)
         set_own_mode(folder, 0o700)
+
+
+def _remove_link(folder: Path) -> None:
+    """Remove what a command has put in the place of a directory that it moved away."""
+    if folder.is_symlink():
+        folder.unlink()
 
 
 def _checked(pieces: Iterable[bytes], checksum: int) -> Iterator[bytes]:

@@ -28,6 +28,7 @@ DAMAGE = {
     "emptied": "find . -type f -exec truncate -s 0 {} +",
     "cut": "find . -type f -size +1 -exec truncate -s 100 {} +",
     "moved": "mv .transcripts ../moved; mv .task_outputs/tool-results ../outputs",
+    "linked": "for d in .transcripts .task_outputs; do mv $d ../moved$d; ln -s ../moved$d $d; done",
     "replaced": "for f in $(find . -name '*.jsonl'); do echo files >$f.new; mv $f.new $f; done",
     "locked out": "find .transcripts .task_outputs -depth -exec chmod a-rwx {} +",
     "opened to all": "chmod -R a+rwx .transcripts .task_outputs",
