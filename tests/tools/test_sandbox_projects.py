@@ -1,6 +1,7 @@
 """Everyday work continues in the sandbox: tests, builds, commits, servers, processes of all kinds."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +86,22 @@ def sandboxed(tmp_path: Path) -> Iterator[SandboxedSession]:
     shell = sandboxed_session(tmp_path)
     yield shell
     shell.end()
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no shared memory has a path here")
+def test_a_project_in_shared_memory_is_where_it_was_and_the_rest_of_it_is_private() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        shell = sandboxed_session(Path(folder))
+        (shell.folder / ".envrc").write_text("secret")
+        try:
+            shell.require_sandbox("namespaces")
+            assert shell.prints("echo a >new && cat new; ls ..; pwd") == f"a\nproject\n{shell.folder}"
+            assert "Permission denied" in shell.prints("cat .envrc")
+            assert (shell.folder / "new").read_text() == "a\n"
+            shell.prints("echo c >../beside")
+        finally:
+            shell.end()
+        assert not Path(folder, "beside").exists()
 
 
 def put(folder: Path, files: dict[str, str]) -> None:

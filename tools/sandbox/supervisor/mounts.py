@@ -39,13 +39,14 @@ For example, a profile has the project `/home/ann/.config/app`, with `.git/hooks
     shell     around-1f...: contains app/, the way to the project
     /         read-only, recursively
     /tmp      the session's own, from an overlay on the stage
+    /dev      a new one
     /home/ann/.config              the shell: `ls` shows app and nothing else
     /home/ann/.config/app          the project, writable
     /home/ann/.config/app/.git     itself, still writable, but it can no longer be renamed
     .../app/.git/hooks             itself, read-only
     .../app/.vscode                itself, read-only
     .../app/.env                   the unreadable file of the stage
-    /dev, /proc                    new ones; the kernel's settings read-only, its secrets unreadable
+    /proc                          a new one; the kernel's settings read-only, its secrets unreadable
 
 `git commit` works there: it writes objects and references in `.git`. `mv .git old` fails with EBUSY, writing
 `.git/hooks/pre-commit` with EROFS, `cat .env` with EACCES, and `ls ~/.config/gh` with ENOENT.
@@ -106,9 +107,9 @@ def build_tree(profile: ProfileMessage, shared: Mapping[str, str]) -> dict[str, 
         attach_mount(views.pop(place), place)
     for path, shell in shells.items():
         mount(shell, path, None, BIND)
+    _mount_devices(devices)  # before the places, of which one may be in /dev/shm
     _attach(places | views)
     _mount_masks(profile, [path for path in hidden if path not in shells])
-    _mount_devices(devices)
     _mount_proc()
     os.chdir("/")
     return {**usual_variables(profile), **private_caches(profile["caches"], [*shared])}
