@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.commands import COMMANDS, find_command, may_run_during_turn, use_without_screen
+from agent.commands import COMMANDS, find_command, may_run_during_turn, needs_session, use_without_screen
 from agent.commands.screen import HELP_SECTIONS, section_commands
 from agent.commands.table import Command
 from agent.events import Notice
@@ -176,6 +176,23 @@ def test_a_prompt_interrupted_before_any_answer_leaves_the_conversation(tmp_path
 )
 def test_a_script_may_run_the_commands_that_need_no_screen(line: str, use: str) -> None:
     assert use_without_screen(line) == use
+
+
+@each_row(
+    ("line", "needed"),
+    [
+        ("hello", True),
+        ("/status", True),
+        ("/nothing", True),
+        ("/help", False),
+        (" /HELP keys", False),
+        ("/theme dark", False),
+        ("/vim", False),
+        ("/exit", False),
+    ],
+)
+def test_only_a_few_commands_work_before_there_is_a_session(line: str, needed: bool) -> None:
+    assert needs_session(line) is needed
 
 
 def test_the_names_that_other_agents_use_work_too() -> None:

@@ -89,6 +89,7 @@ def test_status_config_and_doctor_report_on_the_sandbox_and_mistakes_are_explain
             "/sandbox maybe": "usage: /sandbox [auto | require | off",
             "/sandbox write": "name a path: /sandbox write PATH",
             "/sandbox write absent": "cannot allow absent: it does not exist",
+            "/sandbox write no such place": "cannot allow no such place: it does not exist",
             "/sandbox write /": "would cover too much",
             "/sandbox project closed": "project must be one of writable, read-only",
             "/sandbox reach 10.0.0.1": "addresses are not allowed",
