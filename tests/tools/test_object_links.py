@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -24,8 +25,10 @@ echo lost | git hash-object -w --stdin
 """
 
 
-def made(folder: Path) -> Path:
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with two packs and ten loose objects, of which each test has a copy."""
+    folder = tmp_path_factory.mktemp("original")
     subprocess.run(["bash", "-ec", PREPARED], cwd=folder, check=True, capture_output=True)
     return folder
 
@@ -41,9 +44,11 @@ def objects(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("line", ["", f"; {LOOSE} -delete"])
-def test_objects_that_a_clone_shares_with_its_original_are_whole_in_both(tmp_path: Path, line: str) -> None:
+def test_objects_that_a_clone_shares_with_its_original_are_whole_in_both(
+    repository: Path, tmp_path: Path, line: str
+) -> None:
     """A clone on the same disk has hard links to them."""
-    original = made(tmp_path / "original")
+    original = copytree(repository, tmp_path / "original")
     before = objects(original)
     line_of_git = f"git clone -q --local {original} {tmp_path / 'clone'}"
     subprocess.run(["bash", "-c", line_of_git], check=True, capture_output=True)
@@ -81,8 +86,10 @@ def test_objects_that_a_clone_shares_with_its_original_are_whole_in_both(tmp_pat
         (f"git fetch -q . main:x; git repack -q; {PACKS} -delete", 4),
     ],
 )
-def test_objects_that_a_script_damaged_are_put_back(tmp_path: Path, line: str, damaged: int) -> None:
-    project = made(tmp_path / "project")
+def test_objects_that_a_script_damaged_are_put_back(
+    repository: Path, tmp_path: Path, line: str, damaged: int
+) -> None:
+    project = copytree(repository, tmp_path / "project")
     backup = backup_of(project)
     backup.keep()
     before = objects(project)
@@ -115,8 +122,10 @@ TOUCH_OLD = "find .git/objects -type f -exec touch -d '20 days ago' {} +"
         ),
     ],
 )
-def test_objects_that_git_removed_stay_away(tmp_path: Path, line: str, may_prune: bool) -> None:
-    project = made(tmp_path / "project")
+def test_objects_that_git_removed_stay_away(
+    repository: Path, tmp_path: Path, line: str, may_prune: bool
+) -> None:
+    project = copytree(repository, tmp_path / "project")
     (project / "new").write_text("new")
     backup = backup_of(project)
     backup.keep()
@@ -131,8 +140,10 @@ def test_objects_that_git_removed_stay_away(tmp_path: Path, line: str, may_prune
     assert {path.name for path in kept} == {path.name for path in here if path.parts[0] != "info"}
 
 
-def test_damage_by_a_command_in_the_background_is_undone_before_the_next_one(tmp_path: Path) -> None:
-    project = made(tmp_path.resolve() / "project")
+def test_damage_by_a_command_in_the_background_is_undone_before_the_next_one(
+    repository: Path, tmp_path: Path
+) -> None:
+    project = copytree(repository, tmp_path.resolve() / "project")
     before = objects(project)
 
     async def main() -> None:
@@ -152,9 +163,10 @@ def test_damage_by_a_command_in_the_background_is_undone_before_the_next_one(tmp
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no second file system")
 def test_objects_are_linked_beside_the_transcripts_if_our_own_directory_is_on_another_disk(
+    repository: Path,
     tmp_path: Path,
 ) -> None:
-    project = made(tmp_path.resolve() / "project")
+    project = copytree(repository, tmp_path.resolve() / "project")
     (project / ".transcripts").mkdir()
     before = objects(project)
 
