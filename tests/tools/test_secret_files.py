@@ -183,6 +183,31 @@ def test_secrets_of_the_directories_beside_a_project_are_hidden_too(tmp_path: Pa
     sandboxed.end()
 
 
+def test_mounts_beside_a_project_are_not_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose server is down would hang."""
+    place = laid_out(tmp_path.resolve(), {"a b/.env": "", "other/.env": "", "mounts": ""})
+    monkeypatch.setattr("tools.guarded.secret_search._MOUNTS", str(place / "mounts"))
+    rows = f"36 35 0:40 / {place}/a\\040b rw - nfs4 server:/x rw\n37 35 0:41 / / rw - ext4 /dev/x rw\n"
+    (place / "mounts").write_text(rows)
+    assert secrets_beside(f"{place}/project") == [f"{place}/other/.env"]
+
+
+def test_links_with_names_of_secrets_hide_no_program_and_no_directory(tmp_path: Path) -> None:
+    """A clone with such a link would let no command start."""
+    sandboxed = sandboxed_session(tmp_path)
+    bash = os.path.realpath("/bin/bash")
+    library = next((str(path) for path in Path("/usr/lib").glob("*/libc.so.6")), "/usr/lib")
+    targets = {"prod.env": bash, ".env": "/", "dev.env": library, "test.env": str(sandboxed.folder)}
+    for name, target in targets.items():
+        (sandboxed.folder / name).symlink_to(target)
+    (sandboxed.home / "values").write_text("marked")
+    (sandboxed.folder / "local.env").symlink_to("../home/values")
+    sandboxed.require_sandbox("namespaces", "landlock")
+    assert sandboxed.prints("echo started") == "started"
+    assert "marked" not in sandboxed.prints("cat local.env ../home/values")
+    sandboxed.end()
+
+
 def test_a_walk_without_time_finds_tracked_secrets_in_the_index_and_continues_later(tmp_path: Path) -> None:
     project = laid_out(tmp_path.resolve(), {"a/b/.env": "", "a/c/prod.env": "", "a/c/x.py": "", "n/.env": ""})
     git(project, "init", "-q")

@@ -51,7 +51,8 @@ BUDGET_S = 1.0  # of CPU time, for directories that are listed for the first tim
 MAX_FOLDERS = 20_000  # of a project that are remembered
 MAX_MATCHING = 10_000  # paths that match globs; each is a mount in the sandbox of every command
 _BESIDE_BUDGET_S = 0.1  # for the directories beside a project
-_MAX_BESIDE = 200  # of these directories
+_MAX_BESIDE = 200  # of these directories, and of the secrets there
+_MOUNTS = "/proc/self/mountinfo"
 _MAX_INDEX_BYTES = 64 << 20
 _SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have the same time
 _NEVER_SEARCHED = {
@@ -294,7 +295,7 @@ def secrets_beside(project: str) -> list[str]:
     above = os.path.dirname(project)
     with suppress(OSError):
         if above != "/" and not os.stat(above).st_mode & stat.S_ISVTX:
-            return _search_beside(above).find(_BESIDE_BUDGET_S)
+            return _search_beside(above).find(_BESIDE_BUDGET_S)[:_MAX_BESIDE]
     return []
 
 
@@ -391,8 +392,15 @@ def _links(
 
 
 def _shown(paths: Iterable[str]) -> list[str]:
-    """Return the paths whose names do not begin with a dot."""
-    return [path for path in paths if "/." not in path[path.rfind("/") :]]
+    """Return the directories whose names do not begin with a dot and where nothing is mounted.
+
+    A network mount whose server is down would hang.
+    """
+    mounted = set[str]()
+    with suppress(OSError):
+        lines = Path(_MOUNTS).read_text("utf-8", "surrogateescape").splitlines()
+        mounted = {line.split()[4].replace("\\040", " ") for line in lines}
+    return [path for path in paths if "/." not in path[path.rfind("/") :] and path not in mounted]
 
 
 def _is_secret_folder(path: str) -> bool:

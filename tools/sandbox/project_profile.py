@@ -46,6 +46,7 @@ _CACHE_FOLDERS = [
 _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # in which commands have a private layer
 # Directories in /run through which all programs of the system are found (NixOS, Guix).
 _SYSTEM_PROGRAMS = ("current-system", "booted-system", "opengl-driver", "wrappers")
+_SYSTEM_FILES = ("/usr/", "/bin/", "/sbin/", "/lib", "/nix/store/", "/gnu/store/", "/System/")
 _FOLDERS_OF_HOMES = ("home", "homes", "Users", "users")
 
 
@@ -71,8 +72,7 @@ def sandbox_profile(
     secured = secure_own_places(own, (folder, *written), settings)
     fixed += secured.read_only
     hidden: list[str | Path] = [
-        *secret,
-        *_not_below(secrets_beside(str(folder)), (folder, *written)),
+        *filter(_is_possible, [*secret, *_not_below(secrets_beside(str(folder)), (folder, *written))]),
         *secrets_of_home(str(home)),
         *_SYSTEM_SECRETS,
         *own,
@@ -120,6 +120,21 @@ def _git_below(folder: Path, layered: Iterable[Path], hidden: Sequence[Path]) ->
 def _not_named(guarded: Iterable[str], written: Sequence[Path]) -> list[str]:
     """Return the guarded paths without those that the user allowed by name."""
     return [path for path in guarded if not any(place.is_relative_to(path) for place in written)]
+
+
+def _is_possible(path: str) -> bool:
+    """Return whether a file with the name of a secret is none of the system's.
+
+    A clone may contain a link `prod.env` to bash or to `/`, without which no command would start.
+    """
+    if not Path(path).is_symlink():
+        return True
+    real = os.path.realpath(path)
+    try:
+        mode = Path(real).stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and not mode & 0o111 and not real.startswith(_SYSTEM_FILES)
 
 
 def _not_below(paths: Iterable[str], places: Sequence[Path]) -> list[str]:
