@@ -208,20 +208,18 @@ def test_a_very_common_word_is_found_if_it_is_the_only_one(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranking, "MAX_SCORED", 20)
-    monkeypatch.setattr(ranking, "MAX_COUNTED", 20)
+    monkeypatch.setattr(ranking, "MIN_SAMPLED", 1)
     write(project, "c", *(User(seq, NOON, (TextBlock(f"walrus number{seq}"),)) for seq in range(1, 101)))
     assert len(found(project, "walrus", "c", limit=200)) == 100
     assert found(project, "walrus number77", "c")[0] == "c77"
 
 
 def test_common_words_count_too(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking, "MAX_SCORED", 20)
-    monkeypatch.setattr(ranking, "MAX_COUNTED", 20)
     monkeypatch.setattr(ranking, "MIN_RANKED", 60)
     said = [
         "A crane and a walrus, as told by the man who counts the boats of this old port.",
         *["The harbour sleeps."] * 50,
-        "The harbour has a walrus, as told by the man who counts the boats of this old port.",
+        "The harbour has a walrus.",
         *["The walrus sleeps.", "The crane sleeps."] * 100,
     ]
     write(project, "c", *(User(seq, NOON, (TextBlock(text),)) for seq, text in enumerate(said, 1)))

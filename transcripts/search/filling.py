@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 MAX_TEXT_CHARS = 1_000_000  # of a fact; later text is not found
+SAMPLED = 16  # one in so many facts is in the sample, which tells how common a word is
 FILE_BITS = 32  # of the id of a fact, for its number in the file
 _READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound"))
 
@@ -115,7 +116,10 @@ class IndexFiller:
             words.append(time.strftime("%Y%m%d %B", time.gmtime(fact.ts)))
         if words and isinstance(fact, User):
             words.append(USER_TERM)
-        self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (id, " ".join(words)))
+        document = (id, " ".join(words))
+        self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", document)
+        if hash % SAMPLED == 0:
+            self._db.execute("INSERT INTO sample (rowid, text) VALUES (?, ?)", document)
         self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?, 0)", (id, fact.seq, at, hash))
         return True
 

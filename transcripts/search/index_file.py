@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 INDEX_WAIT_S = 5.0  # for another process that uses the index, for UPDATE_S at most
 LOCK_POLL_S = 0.01
-INDEX_VERSION = 19  # changing it rebuilds every index
-# The id of a fact is that of its file, which no other file has later, and its number in the file.
+INDEX_VERSION = 20  # changing it rebuilds every index
+# The id of a fact is that of its file, which no other file has later, and its number in the file. The words
+# of one in SAMPLED facts are in `sample` too.
 SCHEMA = """
     CREATE TABLE files (
         id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER, mark BLOB, facts INTEGER
     );
     CREATE TABLE facts (id INTEGER PRIMARY KEY, seq INTEGER, at INTEGER, hash INTEGER, rewound INTEGER);
     CREATE VIRTUAL TABLE words USING fts5(text, content='', tokenize='porter unicode61');
+    CREATE VIRTUAL TABLE sample USING fts5(text, content='', columnsize=0, tokenize='porter unicode61');
 """
 
 

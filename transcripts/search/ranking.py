@@ -30,7 +30,7 @@ from ..render_text import indexed_text
 from ..session_lock import path_of
 from ..storage.disk import opened_regular
 from ..stored_outputs import OUTPUTS_FOLDER
-from .filling import FILE_BITS, IndexFiller
+from .filling import FILE_BITS, SAMPLED, IndexFiller
 from .index_file import IndexUnavailable, use_index
 from .words import USER_TERM, query_terms
 
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
 
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
 MIN_RANKED = 1_500  # facts that FTS5 ranks, each of which takes two microseconds; a hundredth of all if more
-MAX_COUNTED = 1_000  # facts with a term; for more their number is estimated
-MAX_SCORED = 4_000  # facts with a term, all of which FTS5 reads to weigh it
-MAX_COMMON = 3  # terms of more facts that count; each takes one more query
+MAX_SCORED = 30_000  # facts with the terms that count, all of which FTS5 reads to weigh them
+MIN_SAMPLED = 64  # facts of the sample with a term, by which all are counted; fewer are too inaccurate
 NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
 SESSION_WEIGHT = 0.4  # of each of the best four facts of the session; less if one fact answers the query
 SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
@@ -128,7 +127,7 @@ class _Search:
         asked = sum(max(1e-6, math.log(each)) for each in odds.values())  # as bm25 weighs terms
         name = query.strip().strip("`'\"")
         name = name if len(name) >= 3 and len(name.split()) == 1 else ""
-        ranked = self._ranked(counts, weights, is_name=bool(name))
+        ranked = self._ranked(counts, is_name=bool(name))
         ranked = dict(nlargest(max(3 * limit, 100), ranked.items(), key=lambda each: each[1]))
         whole = sum(weights[term] for term in counts if counts[term])
         scores = self._distinct(self._weighed(ranked, whole))
@@ -151,60 +150,44 @@ class _Search:
         return counts
 
     def _count(self, term: str) -> int:
-        """Count the facts that contain a term; beyond MAX_COUNTED the number is an estimate."""
-        query = """
-            SELECT count(*), max(rowid) FROM (
-                SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ? LIMIT ?
-            )
-        """
-        values = (_any_of([term]), self._ids.start, self._ids.stop, MAX_COUNTED)
-        count, last = self._db.execute(query, values).fetchone()
-        if count < MAX_COUNTED:
-            return int(count)
-        share = (last - self._ids.start + 1) / len(self._ids)
-        return int(min(count / share, self._total))
+        """Count the facts that contain a term, those with a common one in the sample."""
+        values = (_any_of([term]), self._ids.start, self._ids.stop)
+        query = "SELECT count(*) FROM {0} WHERE {0} MATCH ? AND rowid >= ? AND rowid < ?"
+        sampled = int(self._db.execute(query.format("sample"), values).fetchone()[0])
+        if sampled >= MIN_SAMPLED:
+            return int(min(sampled * SAMPLED, self._total))
+        return int(self._db.execute(query.format("words"), values).fetchone()[0])
 
-    def _ranked(
-        self, counts: Mapping[str, int], weights: Mapping[str, float], is_name: bool
-    ) -> dict[int, float]:
+    def _ranked(self, counts: Mapping[str, int], is_name: bool) -> dict[int, float]:
         """Return the ids of facts with their scores by bm25.
 
         Only facts with one of the rarest terms are ranked; if all terms are common, those with the two
-        rarest, and for a name those with all of its parts, if there are any. A term of more than MAX_SCORED
-        facts counts as in a text of average length.
+        rarest, and for a name those with all of its parts, if there are any.
         """
         ordered = sorted((term for term, count in counts.items() if count), key=lambda term: counts[term])
         if not ordered:
             return {}
         most = max(MIN_RANKED, self._total // 100)
-        sums = accumulate(counts[term] for term in ordered)
-        telling = [term for term, sum in zip(ordered, sums, strict=True) if sum <= most] or ordered[:1]
-        choices = [_any_of(telling)]
+        telling = _rarest(counts, ordered, most)
+        choices = [(_any_of(telling), telling)]
         if is_name:
-            choices.insert(0, _all_of(ordered))
+            choices.insert(0, (_all_of(ordered), ordered))
         elif counts[ordered[0]] > most:
-            choices.insert(0, _all_of(ordered[:2]))  # two common words say more than one
-        scored = [term for term in ordered if counts[term] < MAX_SCORED] or ordered[:1]
-        query = """
-            SELECT rowid, -bm25(words) FROM words WHERE words MATCH ? AND +rowid IN (
-                SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?
-                ORDER BY rowid DESC LIMIT ?
-            )
-        """
+            choices.insert(0, (_all_of(ordered[:2]), ordered[:2]))  # two common words say more than one
         # Who wrote a fact is no reason to find it, only to rank it higher.
-        matched = _any_of([*scored, USER_TERM])
-        ids = (self._ids.start, self._ids.stop)
-        scores = dict[int, float]()
-        for chosen in choices:
-            rows = self._db.execute(query, (matched, chosen, *ids, most))
+        scored = [*_rarest(counts, ordered, MAX_SCORED), USER_TERM]
+        query = """
+            SELECT rowid, -bm25(words) / 2 FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?
+            ORDER BY rowid DESC LIMIT ?
+        """
+        for chosen, terms in choices:
+            others = [term for term in scored if term not in terms]
+            # FTS5 weighs a term as often as the expression contains it: twice.
+            matched = f"({chosen}) AND ({_any_of([*terms, *others, *others])})"
+            rows = self._db.execute(query, (matched, self._ids.start, self._ids.stop, most))
             if scores := {id: score for id, score in rows if id >> FILE_BITS in self._files}:
-                break
-        query = "SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?"
-        for term in () if is_name else ordered[len(scored) :][:MAX_COMMON]:
-            for (id,) in self._db.execute(query, (f"({chosen}) AND {_any_of([term])}", *ids)):
-                if id in scores:
-                    scores[id] += weights[term]
-        return scores
+                return scores
+        return {}
 
     def _weighed(self, ranked: Mapping[int, float], whole: float) -> dict[int, float]:
         """Return the scores of facts by their words, those of their neighbours and those of their session.
@@ -310,6 +293,12 @@ def _forms(term: str) -> Iterator[list[str]]:
     if len(term) >= 4:
         yield [f"{term}*"]
         yield from ([term[:at], term[at:]] for at in range(3, len(term) - 2))
+
+
+def _rarest(counts: Mapping[str, int], ordered: Sequence[str], most: int) -> Sequence[str]:
+    """Return the first of the terms, which so many facts at most contain together; at least one."""
+    sums = accumulate(counts[term] for term in ordered)
+    return [term for term, sum in zip(ordered, sums, strict=True) if sum <= most] or ordered[:1]
 
 
 def _any_of(terms: Sequence[str]) -> str:
