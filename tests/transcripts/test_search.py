@@ -329,6 +329,15 @@ def test_a_fact_that_contains_the_name_that_was_asked_for_comes_before_all_with_
     assert found(project, "hash of the plumbing", "c", limit=1) != ["c30"]  # no name
 
 
+def test_a_fact_with_quoted_words_comes_before_all_that_contain_them_apart(project: Path) -> None:
+    apart = (TextBlock("not a walrus: a repository of tides, not a tide"),)
+    whole = (TextBlock("row of a table\n" * 400 + "fatal: not a tide repository\n"),)
+    facts = [User(seq, NOON + seq, apart) for seq in range(1, 40)]
+    write(project, "c", *facts[:20], replace(facts[0], seq=30, blocks=whole), *facts[30:])
+    assert found(project, '"not a tide repository"', "c", limit=1) == ["c30"]
+    assert found(project, "not a tide repository", "c", limit=1) != ["c30"]
+
+
 def test_a_result_that_shows_a_name_comes_before_what_mentions_it(project: Path) -> None:
     shown = (TextBlock("package lodge\n" * 200 + "func hashPlumbing() {}\n"),)
     mentions = [User(seq, NOON + seq, (TextBlock("Is hashPlumbing right?"),)) for seq in range(3, 9)]

@@ -45,7 +45,7 @@ NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
 SESSION_WEIGHT = 0.4  # of each of the best four facts of the session; less if one fact answers the query
 SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
 RESULT_WEIGHT = 0.08  # of a result of a call: more often the source than what was said about it
-NAME_WEIGHT = 1.0  # of a fact with the name that was asked for; twice for a result, which shows what it is
+NAME_WEIGHT = 1.0  # of a fact with the name or the quoted words; twice for a result, which shows what it is
 REWOUND_WEIGHT = 0.5  # of a fact that a rewind removed from the conversation
 MAX_PLACES = 30  # of a term in a text, of which the best is shown
 SPAN_CHARS = 300  # in which words belong together
@@ -125,8 +125,10 @@ class _Search:
         odds = {term: (self._total - count + 0.5) / (count + 0.5) for term, count in counts.items()}
         weights = {term: math.log(1 + each) for term, each in odds.items()}
         asked = sum(max(1e-6, math.log(each)) for each in odds.values())  # as bm25 weighs terms
-        name = query.strip().strip("`'\"")
-        name = name if len(name) >= 3 and len(name.split()) == 1 else ""
+        typed = query.strip()
+        name = typed.strip("`'\"")
+        is_exact = len(name.split()) == 1 or len(typed) >= len(name) + 2  # one word, or in quotes
+        name = name if is_exact and len(name) >= 3 else ""
         ranked = self._ranked(counts, is_name=bool(name))
         ranked = dict(nlargest(max(3 * limit, 100), ranked.items(), key=lambda each: each[1]))
         whole = sum(weights[term] for term in counts if counts[term])
