@@ -531,6 +531,12 @@ def test_records_behind_a_link_are_not_a_place_for_an_index(project: Path) -> No
     assert list(elsewhere.iterdir()) == []
 
 
+def test_a_search_says_which_file_keeps_it_from_its_index(project: Path) -> None:
+    index_file(project).mkdir(parents=True)
+    told = f"transcripts cannot be searched: Is a directory: {index_file(project)}"
+    assert search_records(project, "bikeshed", ["a"], 5).note == told
+
+
 def test_a_project_that_was_moved_away_is_not_created_again(project: Path) -> None:
     away = project.rename(project.with_name("away"))
     assert found(project, "bikeshed") == []

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..file_states import SEARCH_FOLDER
 from ..storage.disk import opened_fd
+from ..wording import cause_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -54,7 +55,7 @@ def use_index(home: Path, work: Callable[[sqlite3.Connection], T]) -> T:
     folder = home / SEARCH_FOLDER
     try:
         if folder.resolve() != home.resolve() / SEARCH_FOLDER:
-            raise NotADirectoryError(f"the path {folder} contains a symbolic link")
+            raise NotADirectoryError("the path contains a symbolic link")
         with suppress(FileExistsError):
             folder.mkdir(0o700)  # without its parents: a project that was moved away is not created again
         with opened_fd(folder / "lock", os.O_RDWR | os.O_CREAT) as lock:
@@ -68,7 +69,9 @@ def use_index(home: Path, work: Callable[[sqlite3.Connection], T]) -> T:
                 _remove(folder)
                 with _opened(folder) as database:
                     return work(database)
-    except (OSError, sqlite3.Error) as error:
+    except OSError as error:
+        raise IndexUnavailable(f"{cause_of(error)}: {error.filename or folder}") from error
+    except sqlite3.Error as error:
         raise IndexUnavailable(str(error)) from error
 
 
