@@ -161,12 +161,13 @@ exec 2>/dev/null
 "$0" fsck --connectivity-only --unreachable --no-progress --no-dangling | head -n 1
 """
 # Whether git finds all objects that it needs; in a large repository, it may not know in time. It leaves out
-# the two files that only make it faster, since it starts other programs to verify those.
+# the two files that only make it faster, since it starts other programs to verify those. An error that it
+# prints counts too: where a tree cannot be read, git 2.55 exits with 0.
 _CHECK = """
 limit=$(command -v timeout) && limit="$limit 2"
 without="-c core.commitGraph=false -c core.multiPackIndex=false"
-$limit "$0" $without fsck --connectivity-only --no-dangling --no-progress >/dev/null 2>&1
-case $? in 0 | 124) echo whole ;; *) echo damaged ;; esac
+said=$(LC_ALL=C $limit "$0" $without fsck --connectivity-only --no-dangling --no-progress 2>&1 >/dev/null)
+case $?,$said in *,*error:*) echo damaged ;; 0,* | 124,*) echo whole ;; *) echo damaged ;; esac
 """
 TAG_OBJECTS = """
 printf '%s\\n' "$@" | exec "$0" cat-file --batch

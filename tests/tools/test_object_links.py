@@ -17,7 +17,7 @@ LOOSE = "find .git/objects/?? -type f"
 PACKS = "find .git/objects/pack -type f"
 PREPARED = """
 git init -q -b main; git config user.name me; git config user.email me@x; git config gc.auto 0
-git config commit.gpgsign false
+git config commit.gpgsign false; git config pack.writeReverseIndex false  # newer gits add a file to each pack
 for n in 1 2 3 4; do echo $n >file$n; git add .; git commit -qm $n; done
 git repack -dq; for n in 5 6 7 8; do echo $n >file$n; git add .; git commit -qm $n; done
 git repack -dq; for n in 9 10 11; do echo $n >file$n; git add .; git commit -qm $n; done
