@@ -61,7 +61,9 @@ def defect_of(summary: str, folded: Folded, asked: Collection[str]) -> str:
         return "was JSON"
     if _is_hollow(summary, asked) or (_calls(folded) >= _MANY_CALLS and _names_nothing(summary)):
         return "had no content"
-    if writing_of(summary) not in (NO_WRITING, "English", writing_of(_words_of_user(folded))):
+    language = writing_of(summary)
+    spoken = writing_of(_words_of_user(folded))
+    if spoken != NO_WRITING and language not in (NO_WRITING, "English", spoken):
         return "was in another language than the user's"
     return ""
 

@@ -171,6 +171,7 @@ def test_an_answer_that_is_no_summary_is_asked_for_once_more_with_the_reason(tex
     ("words", "text"),
     [
         (GERMAN_REQUEST, GERMAN),
+        ("repariere den Test", GERMAN),  # too short to tell its language
         ("请从文件中读取表格，并保持行的顺序。", CHINESE),
         (
             "Lies die Tabelle aus der Datei und behalte die Reihenfolge der Zeilen.",
