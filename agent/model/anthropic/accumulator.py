@@ -88,7 +88,8 @@ class MessageAccumulator(Struct):
                 stop = event["delta"].get("stop_reason")
                 self.reply.stop = reply_label(stop) if stop else self.reply.stop
                 self._count(event.get("usage"))
-                return _refusal_notice(event["delta"].get("stop_details"))
+                details = event["delta"].get("stop_details")
+                return _refusal_notice(details) if isinstance(details, dict) else None
             case "message_stop":
                 self.reply.complete = self.reply.stop is not None and not self._open
         return None
@@ -190,9 +191,9 @@ def message_events(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield {"type": "message_stop"}
 
 
-def _refusal_notice(details: Any) -> Notice | None:
+def _refusal_notice(details: Mapping[str, Any]) -> Notice | None:
     """Return the notice about the reason for a refusal: its category, its explanation, or both."""
-    if not isinstance(details, dict) or details.get("type") != "refusal":
+    if details.get("type") != "refusal":
         return None
     parts = [details.get("category"), details.get("explanation")]
     words = [each for each in parts if isinstance(each, str) and each.strip()]
