@@ -47,6 +47,7 @@ _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # in which commands have a privat
 # Directories in /run through which all programs of the system are found (NixOS, Guix).
 _SYSTEM_PROGRAMS = ("current-system", "booted-system", "opengl-driver", "wrappers")
 _SYSTEM_FILES = ("/usr/", "/bin/", "/sbin/", "/lib", "/nix/store/", "/gnu/store/", "/System/")
+_PROGRAM = b"\x7fELF"  # with which programs begin
 _FOLDERS_OF_HOMES = ("home", "homes", "Users", "users")
 
 
@@ -123,18 +124,22 @@ def _not_named(guarded: Iterable[str], written: Sequence[Path]) -> list[str]:
 
 
 def _is_possible(path: str) -> bool:
-    """Return whether a file with the name of a secret is none of the system's.
+    """Return whether a file with the name of a secret is none of the system's, and no program.
 
-    A clone may contain a link `prod.env` to bash or to `/`, without which no command would start.
+    A clone may contain a link `prod.env` to bash or to `/`, without which no command would start. An ordinary
+    file may be executable, too: on some file systems all files are.
     """
     if not Path(path).is_symlink():
         return True
     real = os.path.realpath(path)
     try:
-        mode = Path(real).stat().st_mode
-    except OSError:
+        if real.startswith(_SYSTEM_FILES) or not stat.S_ISREG(Path(real).stat().st_mode):
+            return False
+        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(len(_PROGRAM)) != _PROGRAM
+    except OSError:  # missing, or neither a command can read it
         return False
-    return stat.S_ISREG(mode) and not mode & 0o111 and not real.startswith(_SYSTEM_FILES)
 
 
 def _not_below(paths: Iterable[str], places: Sequence[Path]) -> list[str]:
