@@ -64,7 +64,8 @@ def become(who: str) -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-    if not os.access(sys.executable, os.X_OK):  # as where it lies in root's home
+    # Commands do not reach an interpreter in root's home, or one in /tmp, of which they have their own.
+    if not os.access(sys.executable, os.X_OK) or sys.executable.startswith("/tmp/"):
         sys.executable = "/usr/bin/python3"
     for needed in (sys.executable, str(ESCAPES)):
         if not os.access(needed, os.R_OK):
