@@ -1,4 +1,4 @@
-"""Format durations, counts, percentages and names of models for users."""
+"""Format durations, counts, percentages, names of models and marks for users."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ def whole_percent(part: int, whole: int) -> int:
     """Return the rounded percentage of `part` in `whole` (more than 0); 100 only if they are equal."""
     rounded = round(100 * part / whole)
     return 99 if rounded == 100 and part < whole else rounded
+
+
+def todo_mark(status: str) -> str:
+    """Return the mark of an item of the to-do list."""
+    return {"completed": "☒", "in_progress": "▸"}.get(status, "☐")
 
 
 def short_model(model: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.app import Controller
 from agent.checkpoints import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
-from agent.formatting import format_duration
+from agent.formatting import format_duration, todo_mark
 from agent.keys import with_keys
 from agent.loop import memory_sent_below
 from agent.session import (
@@ -20,7 +20,6 @@ from agent.session import (
     newest_todos,
     note_news,
     system_prompt,
-    todo_lines,
 )
 from agent.typed_text import unquoted
 from compact import joined_text
@@ -193,7 +192,7 @@ async def show_todos(controller: Controller, argument: str) -> Event | None:
     _, todos = newest_todos(session.folded) or (0, ())
     if not todos:
         return Notice("the to-do list is empty; the model keeps one for work with several steps")
-    return CommandOutput("\n".join(todo_lines(todos)))
+    return CommandOutput("\n".join(f"{todo_mark(item.status)} {item.content}" for item in todos))
 
 
 async def plan(controller: Controller, argument: str) -> Event | None:

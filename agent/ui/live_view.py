@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from agent import events
-from agent.formatting import format_count, format_duration
+from agent.formatting import format_count, format_duration, todo_mark
 from tools.text import as_drawn
 from transcripts import tool_kind
 from transcripts.wording import pluralize
@@ -32,7 +32,7 @@ from .terminal_text import (
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 REDRAW_INTERVAL_S = 0.1  # between two drawings of the running work
 THOUGHT_LINES = 3
-TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
+_TODO_ROLES = {"completed": "dim", "in_progress": "accent"}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
 
 
@@ -200,8 +200,8 @@ def draw_todos(
 
 
 def _todo_line(status: str, text: str, ctx: RenderContext) -> str:
-    mark, role = TODO_MARKS.get(status, TODO_MARKS["pending"])
-    line = clip(f"{mark} {prose_line(text)}", ctx.columns)
+    line = clip(f"{todo_mark(status)} {prose_line(text)}", ctx.columns)
+    role = _TODO_ROLES.get(status)
     return ctx.paint(role, line) if role else line
 
 

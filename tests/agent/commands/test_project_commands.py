@@ -11,6 +11,8 @@ from agent.commands.rewind import checkpoints_of
 from agent.events import CommandOutput, ContextChart, Notice, ToolCallProgress
 from agent.session.memory_files import MemoryPlaces
 from agent.session.memory_imports import MAX_MEMORY_CHARS
+from tests.agent.app.agent_session import parts
+from tests.strict_api.reply import Reply, calls
 from tools.base import ToolCall
 from tools.bash import run_bash
 from tools.processes.foreground import CommandLimits
@@ -220,6 +222,17 @@ def test_plan_goes_to_plan_mode_and_shows_the_newest_plan_there(tmp_path: Path) 
         assert "the to-do list is empty" in await run.do("/todo")
 
     run_controller(tmp_path, work)
+
+
+def test_todo_marks_what_is_done_and_what_is_being_done(tmp_path: Path) -> None:
+    states = {"read": "completed", "write": "in_progress", "run": "pending"}
+    todos = [{"content": what, "status": status, "activeForm": what} for what, status in states.items()]
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("go")
+        assert await run.do("/todo") == "☒ read\n▸ write\n☐ run"
+
+    run_controller(tmp_path, work, respond=parts(go=[Reply([calls("todo", todos=todos)]), "done"]))
 
 
 def test_tasks_shows_background_commands_and_ends_them(tmp_path: Path) -> None:
