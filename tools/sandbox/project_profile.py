@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from tools.guarded import (
@@ -23,7 +24,7 @@ from transcripts import RECORD_FOLDERS
 from transcripts.storage import project_key
 
 from .own_places import linked_from, secure_own_places
-from .own_program import own_program
+from .own_program import ROOT, own_program
 from .profile import SandboxProfile
 
 _SYSTEM_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")
@@ -166,15 +167,19 @@ def _services() -> list[str]:
 
 
 def _other_homes(home: Path, environ: Mapping[str, str]) -> list[str]:
-    """Return the homes of other users, except those with programs on the search path."""
-    programs = environ.get("PATH", "").split(":")
+    """Return the homes of other users; of those with programs on the search path or our own, the secrets.
+
+    Our own are needed to search without ripgrep.
+    """
+    programs = [*environ.get("PATH", "").split(":"), f"{sys.prefix}/bin", f"{sys.base_prefix}/bin", str(ROOT)]
     tops = {"/home", "/Users", str(home.parent) if home.parent.name in _FOLDERS_OF_HOMES else "/home"}
     found = ["/root"] if str(home) != "/root" else []
     for top in tops:
         with suppress(OSError), os.scandir(top) as entries:
             # Each takes 0.05 ms.
             found += [entry.path for entry in islice(entries, 200) if entry.path != str(home)]
-    return [path for path in found if not any(program.startswith(path + "/") for program in programs)]
+    used = {path for path in found if any(program.startswith(path + "/") for program in programs)}
+    return [*(path for path in found if path not in used), *chain(*map(secrets_of_home, sorted(used)))]
 
 
 def _sockets(folder: Path) -> list[str]:
