@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
+from tests.narrowing import block_text
 from tests.tables import each_row
 from tools import bash, edit, grep, read, todo
 from tools.base import Tool, ToolCall, ToolError, ToolResult, text_result
@@ -152,4 +153,9 @@ def test_a_tool_has_a_name_that_rules_can_say_and_a_known_kind(name: str, kind: 
 
 def test_a_tool_is_run_with_what_was_parsed():
     arguments = foreign(ROUTE).parse({"from": "x"})
-    assert asyncio.run(foreign(ROUTE).run(arguments, None)).content[0].text == "{'from': 'x'}"  # type: ignore[arg-type]
+
+    async def running() -> str:
+        result = await foreign(ROUTE).run(arguments, None)  # type: ignore[arg-type]
+        return block_text(result.content[0])
+
+    assert asyncio.run(running()) == "{'from': 'x'}"
