@@ -76,6 +76,8 @@ def compaction_notice(proposals: Sequence[Proposal | Compacted]) -> str:
         return f"[{name} compact] {sizes} tokens ({share}): {because}; undo with /uncompact"
     done += f" ({because})" if because else ""
     asked = "" if any(each.layer in ("summary", "drop") for each in proposals) else " without a model call"
+    if "failure" in proposals[-1].report:
+        asked = " after the model's summary failed"
     cost = _notable_cost(proposals)
     return f"[{name} compact] {sizes} tokens ({share}): {done}{asked}{cost}; undo with /uncompact"
 

@@ -211,7 +211,11 @@ class SummaryReply(Struct, frozen=True):
 
 
 class ReportDetails(TypedDict, total=False):
-    """The entries of a report that only some layers add, and `because`: the error that caused a reaction."""
+    """The entries of a report that only some layers add, and the errors that caused a compaction.
+
+    because  the error that caused a reaction
+    failure  of the model's summary, which a local one replaces
+    """
 
     why: str
     rung: int
@@ -221,6 +225,7 @@ class ReportDetails(TypedDict, total=False):
     summary_tokens: int
     coverage: Mapping[str, Sequence[int]]  # as local_summary_text.py counts it
     because: str
+    failure: str
 
 
 class CompactionReport(ReportDetails):

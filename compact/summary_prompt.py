@@ -1,8 +1,8 @@
 """Ask the model for a summary: the instructions, the messages before them, and the answer.
 
 The request extends the view as it was last sent, so that the history is read from the cache. An answer that
-is empty, calls a tool, is cut off, or is larger than what it replaces is a failure; then the history stays
-unchanged. One that is no summary (summary_answer.py) is asked for once more.
+is empty, calls a tool, is cut off, or is larger than what it replaces is a failure. One that is no summary
+(summary_answer.py) is asked for once more.
 """
 
 import re
@@ -78,6 +78,10 @@ class SummaryFailed(Exception):
     """The summary failed; the text gives the reason."""
 
 
+class NoAnswer(SummaryFailed):
+    """The server did not answer; it may answer another time."""
+
+
 class SummaryPending(Exception):
     """The summary is written in the background."""
 
@@ -85,7 +89,7 @@ class SummaryPending(Exception):
 def request_summary(situation: Situation, focus: str) -> Generator[SummaryRequest, SummaryReply, str]:
     """Ask for a summary, omitting more of the oldest exchanges each time that the request is too long.
 
-    Raises SummaryFailed and SummaryPending.
+    Raises NoAnswer, SummaryFailed and SummaryPending.
     """
     settings = situation.settings
     window = situation.window.size
@@ -117,7 +121,7 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
 
 
 def finished_summary(reply: SummaryReply, situation: Situation, more: str = "") -> str:
-    """Return the summary in a reply that will not be asked for again. Raises SummaryFailed."""
+    """Return the summary in a reply that will not be asked for again. Raises NoAnswer and SummaryFailed."""
     summary = _summary_in(reply, situation)
     if defect := defect_of(summary, situation.folded, _INSTRUCTION_LINES):
         raise SummaryFailed(f"the answer {defect}{more}")
@@ -188,9 +192,9 @@ def _without_oldest(view: Sequence[Message], exchanges: int) -> Sequence[Message
 
 
 def _summary_in(reply: SummaryReply, situation: Situation) -> str:
-    """Return the summary in a reply. Raises SummaryFailed with the reason."""
+    """Return the summary in a reply. Raises NoAnswer and SummaryFailed with the reason."""
     if reply.failure is not None:
-        raise SummaryFailed(reply.failure)
+        raise NoAnswer(reply.failure)
     if reply.stop == "tool_use":
         raise SummaryFailed("the answer called a tool")
     if reply.stop == "refusal":

@@ -304,8 +304,11 @@ async def compact_context(
 def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: CompactionPlan) -> None:
     """Show why nothing was done, or why no summary was made; before a request, show each reason only once."""
     if trigger != "auto":
+        has_failed = bool(planned.failures) and trigger == "manual"
         if not planned.proposals:
-            emit(Notice(planned.note, "error" if planned.failures and trigger == "manual" else "info"))
+            emit(Notice(planned.note, "error" if has_failed else "info"))
+        elif has_failed:
+            emit(Notice(planned.note, "warning"))
         return
     reason = planned.note.partition(". ")[0]  # the blocks that the rest names change with every call
     if reason == context.compaction.shown_reason:
@@ -348,7 +351,7 @@ async def _plan(
         finish = partial(_advance, flow, reply)
         step = await _in_thread(session, finish) if _is_long(session) else finish()
     paid = session.cost - cost
-    if trigger == "manual" and not step.proposals and paid >= 0.005:  # rounded to a cent
+    if trigger == "manual" and step.note and paid >= 0.005:  # rounded to a cent
         step = replace(step, note=f"{step.note}; the attempt cost ${paid:.2f}")
     if answer.veto is not None:
         reason = f"a hook denied it: {answer.veto}"

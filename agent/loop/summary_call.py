@@ -227,9 +227,6 @@ async def end_background_summary(context: TurnContext, why: str) -> None:
 
 
 def _summary_reply(reply: IncomingReply) -> SummaryReply:
-    failures = {"tool_use": "the model called a tool", "refusal": "the model refused to write it"}
-    if reply.stop in failures:
-        return SummaryReply(None, failure=failures[reply.stop], usage=reply.usage, stop=reply.stop)
     texts = [block.text for block in reply.blocks if isinstance(block, TextBlock)]
     for block in reply.blocks:
         if isinstance(block, UnknownBlock) and block.raw.get("type") == "compaction":

@@ -1,10 +1,11 @@
 """summary: replace old messages with a summary that the model writes.
 
-This module decides when the model is asked, what its answer becomes, and what happens without one. A failure
-leaves the history unchanged. Only if the request could not be sent otherwise, or if summaries have failed too
-often, a local summary replaces the messages. That is deterministic, and from any state it ends in a request
-that can be sent: if summarizing is not enough, the tail gets shorter, then the newest blocks are shrunk to
-previews and to placeholders, unseen ones included, and finally everything is summarized.
+This module decides when the model is asked, what its answer becomes, and what happens without one. If the
+server does not answer, the history stays unchanged, so that the model can be asked again. If the answer is no
+summary, if the request could not be sent otherwise, or if summaries have failed too often, a local summary
+replaces the messages. That is deterministic, and from any state it ends in a request that can be sent: if
+summarizing is not enough, the tail gets shorter, then the newest blocks are shrunk to previews and to
+placeholders, unseen ones included, and finally everything is summarized.
 """
 
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ from compact.situation import (
 )
 from compact.summary_prompt import (
     USUAL_SUMMARY_TOKENS,
+    NoAnswer,
     SummaryFailed,
     SummaryPending,
     finished_summary,
@@ -100,27 +102,34 @@ def _plan(situation: Situation) -> Flow:
 def finish_background(situation: Situation, background: BackgroundSummary) -> CompactionPlan:
     """Plan the fold that shows a summary that was written in the background, if it is complete and valid.
 
-    Only what the summary covers is folded. The plan is pending as long as the summary is.
+    Only what the summary covers is folded. The plan is pending as long as the summary is. The second answer
+    that is no summary is replaced by a local one.
     """
     if background.reply is None:
         return CompactionPlan(pending=True)
     trigger = background.trigger
-    reason = FREED_TOO_LITTLE
+    failure = SummaryFailed(FREED_TOO_LITTLE)
     try:
         summary = finished_summary(background.reply, situation)
         if (proposal := _fold_with(situation, trigger, summary, background.until)) is not None:
             return CompactionPlan((proposal,))
     except SummaryFailed as failed:
-        reason = str(failed)
-    return CompactionPlan(failures=(("summary", reason),), note=f"the conversation is unchanged: {reason}")
+        failure = failed
+    if _failures_in_a_row(situation.folded) and not isinstance(failure, NoAnswer):
+        return _after_failure(situation, trigger, failure)
+    return _unchanged(failure)
 
 
 def _breaker_open(folded: Folded, settings: CompactSettings) -> bool:
     """Return whether too many summaries failed to request another one before the next `/compact`."""
+    return _failures_in_a_row(folded) >= settings.breaker_failures
+
+
+def _failures_in_a_row(folded: Folded) -> int:
+    """Return how many summaries failed since the newest one, or since the newest `/compact`."""
     made = (each.seq for each in folded.compactions if each.layer == "summary" or each.trigger == "manual")
     last = max(made, default=0)
-    failures = sum(1 for each in folded.failures if each.what == "summary" and each.seq > last)
-    return failures >= settings.breaker_failures
+    return sum(1 for each in folded.failures if each.what == "summary" and each.seq > last)
 
 
 def _thrashing(folded: Folded, settings: CompactSettings) -> bool:
@@ -226,7 +235,7 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
         if trigger == "auto" and situation.cache_is_cold:
             # The request and the one for the summary would both write the whole history to the cache.
             return CompactionPlan()
-    reason = FREED_TOO_LITTLE
+    failure = SummaryFailed(FREED_TOO_LITTLE)
     try:
         summary = yield from request_summary(situation, focus)
         if (proposal := _fold_with(situation, trigger, summary)) is not None:
@@ -234,11 +243,27 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
     except SummaryPending:
         return CompactionPlan(pending=True)
     except SummaryFailed as failed:
-        reason = str(failed)
-    failures = (("summary", reason),)
-    if trigger != "reactive" and not _has_to_shrink(situation, trigger):
-        return CompactionPlan((), failures=failures, note=f"the conversation is unchanged: {reason}")
-    return replace(_without_model(situation, trigger, reason), failures=failures)
+        failure = failed
+    if isinstance(failure, NoAnswer) and trigger != "reactive" and not _has_to_shrink(situation, trigger):
+        return _unchanged(failure)
+    return _after_failure(situation, trigger, failure)
+
+
+def _unchanged(failure: SummaryFailed) -> CompactionPlan:
+    return CompactionPlan(
+        failures=(("summary", str(failure)),), note=f"the conversation is unchanged: {failure}"
+    )
+
+
+def _after_failure(situation: Situation, trigger: Trigger, failure: SummaryFailed) -> CompactionPlan:
+    """Return the local summary that takes the place of the model's, with the reason in its report."""
+    planned = _without_model(situation, trigger, f"the model's summary failed: {failure}")
+    if not planned.proposals and trigger != "reactive" and not _has_to_shrink(situation, trigger):
+        return _unchanged(failure)
+    proposals = tuple(
+        replace(each, report={**each.report, "failure": str(failure)}) for each in planned.proposals
+    )
+    return replace(planned, proposals=proposals, failures=(("summary", str(failure)),))
 
 
 def _without_model(situation: Situation, trigger: Trigger, why: str) -> CompactionPlan:

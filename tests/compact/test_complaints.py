@@ -98,23 +98,24 @@ def test_complaint_03_a_summary_at_the_full_window_leaves_room_for_its_own_answe
 
 
 @each_row(
-    "answer",
+    ("answer", "layers"),
     [
-        failed("rate limited"),
-        answered(""),
-        answered("<analysis>only this</analysis>"),
-        answered("cut off", stop="max_tokens"),
-        answered("I call a tool", stop="tool_use"),
-        answered("<summary>" + "word " * 60_000 + "</summary>"),
+        (failed("rate limited"), []),
+        (answered(""), ["ledger"]),
+        (answered("<analysis>only this</analysis>"), ["ledger"]),
+        (answered("cut off", stop="max_tokens"), ["ledger"]),
+        (answered("I call a tool", stop="tool_use"), ["ledger"]),
+        (answered("<summary>" + "word " * 60_000 + "</summary>"), ["ledger"]),
     ],
 )
-def test_complaint_04_the_history_is_replaced_only_after_a_valid_summary(answer):
+def test_complaint_04_the_history_is_replaced_only_by_a_valid_or_a_local_summary(answer, layers):
     world = busy(15)
     before = bodies(world.folded)
     made = world.compact("manual", answer)
-    assert made.proposals == ()
+    assert [proposal.layer for proposal in made.proposals] == layers
     assert made.failures
-    assert bodies(world.folded) == before
+    assert (bodies(world.folded) == before) is not bool(layers)
+    assert not answer.text or answer.text not in "\n".join(world.shown)
 
 
 def test_complaint_05_one_plan_asks_at_most_three_times():

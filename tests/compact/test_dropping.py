@@ -9,7 +9,7 @@ from compact.situation import BackgroundSummary, CannotChange, CompactionPlan, P
 from compact.summary_prompt import INSTRUCTION_TOKENS, USUAL_SUMMARY_TOKENS, summary_usage
 from compact.uncompact import plan_drop
 from tests.narrowing import narrow
-from transcripts.facts import Clear, Compacted, Fold
+from transcripts.facts import Clear, Compacted, Failed, Fold
 from transcripts.messages import TextBlock, Usage
 
 from .worlds import SUMMARY, World, answered, failed
@@ -105,6 +105,18 @@ def test_a_summary_in_the_background_that_fails_or_frees_too_little_is_not_used(
         planned = finish_background(situation, situation.background)
         assert planned.failures == (("summary", why),) and not planned.proposals
         assert planned.note == f"the conversation is unchanged: {why}"
+
+
+def test_the_second_useless_answer_in_the_background_is_replaced_by_a_local_summary():
+    world = full()
+    world.add(Failed, "summary", "the answer was empty")
+    situation = in_background(world, answered("<summary></summary>"))
+    planned = finish_background(situation, situation.background)
+    [proposal] = planned.proposals
+    assert (proposal.layer, proposal.report["failure"]) == ("ledger", "the answer was empty")
+    assert planned.failures == (("summary", "the answer was empty"),)
+    situation = in_background(world, failed())
+    assert not finish_background(situation, situation.background).proposals
 
 
 def test_what_a_request_for_a_summary_uses_depends_on_the_cache():

@@ -383,6 +383,8 @@ def test_the_notice_names_what_was_shortened_or_dropped_and_why():
     assert notice("reactive", edits=edits) == f"{start}{words}{plain}"
     assert notice("ledger", edits={"inputs": 1}) == f"{start}tool inputs were shortened{plain}"
     assert notice("ledger", edits={"folds": 1}) == f"{start}older messages were summarized locally{plain}"
+    failed = f"{start}older messages were summarized locally after the model's summary failed{end}"
+    assert notice("ledger", edits={"folds": 1}, failure="the answer was empty") == failed
     assert notice("reactive") == f"{start}results were shortened{plain}"
     assert notice("drop", dropped="r4 (ls)") == f"{start}dropped r4 (ls) as c1{end}"
     assert notice("other") == f"{start}other{plain}"

@@ -114,7 +114,7 @@ def test_the_context_after_an_undone_compaction_is_reported_as_the_status_line_a
     run_controller(tmp_path, work)
 
 
-def test_what_a_summary_of_no_use_cost_is_reported(tmp_path: Path) -> None:
+def test_a_local_summary_replaces_one_of_no_use_whose_cost_is_reported_and_is_undone(tmp_path: Path) -> None:
     files(tmp_path, 8, 500)
 
     def respond(body: dict[str, Any]) -> Any:
@@ -124,9 +124,17 @@ def test_what_a_summary_of_no_use_cost_is_reported(tmp_path: Path) -> None:
 
     async def work(run: ControllerRun) -> None:
         await run.do(READ_ALL)
-        before = run.controller.in_use[0].cost
-        said, paid = await run.do("/compact"), run.controller.in_use[0].cost - before
-        assert paid > 0.5 and said.endswith(f"called a tool; the attempt cost ${paid:.2f}")
+        session = run.controller.in_use[0]
+        before = session.cost
+        bodies = run.bodies()
+        said = await run.do("/compact")
+        paid = session.cost - before
+        assert paid > 0.5 and f"called a tool; the attempt cost ${paid:.2f}" in said
+        [made] = run.emitted(ContextCompacted)
+        assert "summarized locally after the model's summary failed; undo with /uncompact" in made.notice
+        assert len(b"".join(run.bodies())) < len(b"".join(bodies)) / 2
+        await run.do("/uncompact")
+        assert run.bodies() == bodies
 
     run_controller(tmp_path, work, respond=respond)
 

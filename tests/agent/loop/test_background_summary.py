@@ -232,7 +232,7 @@ def test_a_summary_that_fails_is_a_warning_and_the_next_one_begins_anew(tmp_path
 
         asyncio.run(whole())
         w.check()
-        assert w.told(Notice)[0] == Notice("[auto compact] summary: the model called a tool", "warning")
+        assert w.told(Notice)[0] == Notice("[auto compact] summary: the answer called a tool", "warning")
         assert compactions(w)[0] == ("summary", "auto") and charges(w)[:2] == [1_000, 777]
 
 

@@ -245,34 +245,58 @@ def test_a_summary_is_charged_to_the_session_and_its_budget_even_one_of_no_use(
 
 
 USELESS = Answer([calls("echo")], usage={"output_tokens": 1_000_000})
-FAILED = "the model called a tool"
+FAILED = "the answer called a tool"
 
 
-def test_a_summary_that_fails_is_reported_with_its_cost_each_time_that_the_user_asks_for_it(
+def test_a_local_summary_replaces_a_useless_answer_to_compact_and_its_cost_is_reported(
     tmp_path: Path,
 ) -> None:
     call = Answer([calls("echo")])
-    with loud(replace(SUMMARY, trigger=90_000), tmp_path, call, call, "done", USELESS, USELESS) as w:
+    with loud(replace(SUMMARY, trigger=90_000), tmp_path, call, call, "done", USELESS) as w:
 
-        async def whole() -> list[str]:
+        async def whole() -> None:
+            await w.turn("go")
+            before = w.session.folded.view.tokens
+            outcome = await compact_context(
+                w.session, w.context, w.events.append, CompactionRequest("manual")
+            )
+            await w.context.model.close()
+            assert "summarized locally after the model's summary failed; undo" in outcome.line
+            assert w.session.folded.view.tokens < 0.6 * before
+
+        asyncio.run(whole())
+        told = Notice(f"the model's summary failed: {FAILED}; the attempt cost $10.00", "warning")
+        assert w.told(Notice) == [told]
+        assert [fact.reason for fact in w.record.facts if isinstance(fact, Failed)] == [FAILED]
+
+
+def test_a_summary_that_the_server_does_not_write_leaves_the_conversation_each_time(tmp_path: Path) -> None:
+    call = Answer([calls("echo")])
+    with loud(replace(SUMMARY, trigger=90_000), tmp_path, call, call, "done") as w:
+        w.server.faults.add(
+            Fault("status", status=402, text="no credit", times=None, when=is_summary_request)
+        )
+
+        async def whole() -> None:
             await w.turn("go")
             request = CompactionRequest("manual")
             made = [await compact_context(w.session, w.context, w.events.append, request) for _ in "12"]
             await w.context.model.close()
             assert [outcome.ids for outcome in made] == [(), ()]
-            return [outcome.line for outcome in made]
 
-        line = f"the conversation is unchanged: {FAILED}; the attempt cost $10.00"
-        assert asyncio.run(whole()) == [line] * 2
-        assert w.told(Notice) == [Notice(line, "error")] * 2
-        assert [fact.reason for fact in w.record.facts if isinstance(fact, Failed)] == [FAILED] * 2
+        asyncio.run(whole())
+        [told, again] = w.told(Notice)
+        assert told == again and told.level == "error"
+        assert told.text.startswith("the conversation is unchanged: ") and "no credit" in told.text
 
 
-def test_an_automatic_summary_that_fails_is_a_warning_and_the_turn_continues(tmp_path: Path) -> None:
+def test_a_local_summary_replaces_a_useless_automatic_one_and_the_turn_continues(tmp_path: Path) -> None:
     call = Answer([calls("echo")])
     with loud(SUMMARY, tmp_path, call, call, USELESS, "done") as w:
         assert w.run().reason == "done"
         assert w.told(Notice) == [Notice(f"[auto compact] summary: {FAILED}", "warning")]
+        [made] = w.told(ContextCompacted)
+        assert "summarized locally after the model's summary failed" in made.notice
 
 
 def test_a_summary_is_asked_for_four_times_if_the_service_is_overloaded(tmp_path: Path) -> None:
