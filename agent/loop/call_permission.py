@@ -21,7 +21,7 @@ from transcripts import ToolUseBlock
 from .context import TurnContext
 from .session_sandbox import SessionSandbox
 from .steady_question import ask_steadily
-from .uncovered_files import find_uncovered
+from .uncovered_files import UNCOVERED, find_uncovered
 
 HINT = "Do not repeat the call or work around the denial. Find an allowed approach, or ask."
 
@@ -131,7 +131,7 @@ async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdic
     if (
         context.checkpoints is None
         or not (verdict.answer == "allow" or (verdict.answer == "ask" and rules.asks_sandboxed))
-        or rules.mode != "manual"
+        or rules.mode not in ("manual", "acceptEdits")
         or rules.sandbox_read_only
     ):
         return verdict
@@ -139,7 +139,7 @@ async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdic
     if asked.answer == "allow":
         return verdict
     found = await find_uncovered(context, emit, call.access)
-    if not found.why:
+    if not found.why or (found.why == UNCOVERED and rules.mode == "acceptEdits"):
         return verdict
     why = found.why if verdict.answer == "allow" else f"{verdict.why}; {found.why}"
     # One question for both: the sandbox would block the command when it has done a part.

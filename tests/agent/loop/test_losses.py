@@ -366,6 +366,20 @@ def test_what_could_not_be_undone_is_asked_about_and_not_done(
     assert state(shell.folder) == before
 
 
+def test_where_edits_are_accepted_only_what_could_not_be_undone_is_asked_about(
+    tmp_path: Path, template: Template
+) -> None:
+    shell = copied(template, tmp_path.resolve() / "project")
+    shell.mode = "acceptEdits"
+    (shell.folder / "huge.img").write_bytes(b"\0" * (2 * LARGE + 1))
+    before = (files_in(shell.folder), template.state[1])
+    lines = ["rm -rf .venv", ": >huge.img", "git stash -q -u && git stash drop -q", "rm .git/index"]
+    shell.run(["rm data/db.sqlite", *lines], *[Deny("")] * len(lines))
+    assert [question.title for question in shell.world.approver.questions] == lines
+    assert not (shell.folder / "data/db.sqlite").exists()
+    assert rewound(shell) == [] and state(shell.folder) == before
+
+
 @pytest.mark.parametrize("environ", [{}, {"MAKEROOM_NAMESPACE": "off"}])
 def test_a_file_over_the_limits_that_a_command_deletes_is_restored(
     tmp_path: Path, template: Template, environ: dict[str, str]
