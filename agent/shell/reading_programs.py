@@ -55,7 +55,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     version: bool = False
 
 
-# Programs whose operands are files.
+# Programs whose operands are files; of a directory, they read at most the names and metadata of its files.
 _OF_FILES: Mapping[str, Options] = {
     "ls": Options(
         "aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1",
@@ -85,12 +85,6 @@ _OF_FILES: Mapping[str, Options] = {
         "bdfghiMnRrVcCmsuz",
         "kt",
         words="ignore-case numeric-sort reverse check=? stable unique key= sort=",
-    ),
-    "diff": Options(
-        "abBcdeEiHnNpqrstTuwy",
-        "CFIUWx",
-        words="brief unified=? context=? recursive text ignore-all-space ignore-space-change"
-        " ignore-blank-lines ignore-case suppress-common-lines color=? exclude= speed-large-files",
     ),
     "cmp": Options("bls", "in", words="verbose bytes= quiet"),
     "comm": Options("123z", words="total"),
@@ -123,6 +117,15 @@ _OF_FILES: Mapping[str, Options] = {
     **dict.fromkeys(
         ("md5sum", "sha1sum", "sha256sum", "sha512sum"),
         Options("btz", words="text"),
+    ),
+}
+# Programs that read each file of the directories among their operands, or of the current one.
+_OF_TREES: Mapping[str, Options] = {
+    "diff": Options(
+        "abBcdeEiHnNpqrstTuwy",
+        "CFIUWx",
+        words="brief unified=? context=? recursive text ignore-all-space ignore-space-change"
+        " ignore-blank-lines ignore-case suppress-common-lines color=? exclude= speed-large-files",
     ),
 }
 # Programs whose operands are not files.
@@ -161,7 +164,7 @@ _VERSIONED: Mapping[str, tuple[str, ...]] = {
 
 
 # The allowed options of each program in the tables.
-TABLED: Mapping[str, Options] = {**_OF_FILES, **_OF_WORDS, **_OF_NOTHING}
+TABLED: Mapping[str, Options] = {**_OF_FILES, **_OF_TREES, **_OF_WORDS, **_OF_NOTHING}
 
 
 def reading_of_tabled(program: str, arguments: Sequence[str]) -> Reading | None:
@@ -174,11 +177,11 @@ def reading_of_tabled(program: str, arguments: Sequence[str]) -> Reading | None:
     split = split_arguments(_numbered(program, arguments), options)
     if program in _OF_NOTHING and split.operands:
         raise NotProved(f"{program} {split.operands[0]} is not known to be read-only")
-    if program not in _OF_FILES:
+    if program in _OF_WORDS or program in _OF_NOTHING:
         return Reading(program=program, paths=globs_of(split.operands))
     files = tuple(word for word in split.operands if word != "-" and (program, word) != ("df", "/"))
-    if program == "diff":  # files of two directories are compared even without -r
-        return Reading(program=program, paths=files, trees=files, follows=True)
+    if program in _OF_TREES:  # diff: compares files of two directories even without -r
+        return Reading(program=program, paths=files, trees=files or (".",), follows=True)
     return Reading(program=program, paths=files)
 
 

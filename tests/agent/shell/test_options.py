@@ -96,32 +96,36 @@ def test_no_program_has_an_option_that_its_row_lacks(program: str) -> None:
         assert found is not None and (found.program, found.paths) == (program, ())
 
 
-# A row for each program with a list of a single word, or of letters only: what they all allow.
-@each_row(
-    "line",
-    [
-        *("ls -aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 a", "cat -AbeEnstTuv a", "head -qvz -c1 -n 2 -5 a"),
-        *("tail -qvz -c1 -n 2 -5 a", "wc -clmLw a", "cut -nsz -b1 -c 2 -d, -f 1 a", "stat -Ltf -c %s a"),
-        *("du -abchHklmsxS0 -B1 -d 1 -t 5 a", "df -ahHiklPT -B1 -t x -x y a", "comm -123z --total a b"),
-        *("sort -bdfghiMnRrVcCmsuz -k1 -t , a", "cmp -bls -i 1 -n 2 a b", "file -bihkLNnr0 -F : a"),
-        *("diff -abBcdeEiHnNpqrstTuwy -C 1 -F x -I y -U3 -W 9 -x z a b", "tac -br -s x a", "rev a"),
-        *("nl -p -b a -d x -f a -h a -i 1 -l 1 -n ln -s x -v 1 -w 1 a", "fold -bs --bytes -w 9 a"),
-        *("paste -sz -d , a", "join -iz --ignore-case -a 1 -1 1 -2 2 -e x -j 1 -o 1.1 -t , -v 1 a b"),
-        *("column -tx -c 9 -s , -o x a", "od -abcdfhilosvx -A x -j 1 -N 1 -t x1 -S 3 -w8 a"),
-        *("hexdump -bcCdovx -n 1 -s 2 a", "strings -af -n 3 -t x a", "base64 -d -w 0 a", "md5 -qr a"),
-        *("realpath -eEmLPqsz --quiet a", "readlink -femnqsvz a", "tree -adfFghinpqrstuvxACDJNQSUX -L 2 a"),
-        *("md5sum -btz --text a", "sha1sum a", "sha256sum -b a", "sha512sum -t a", "which -as --all x"),
-        *(
-            "tr -cCdst a b",
-            "basename -az -s .py a",
-            "dirname -z a",
-            "id -agGnruz --context",
-            "free -bkmghtwl",
-        ),
-        *("seq -w -f %g -s , --format=%g 1 5", "pgrep -aflxcnoi x", "uname -asnrvmpio --all", "whoami"),
-        *("hostname -AdfiIs --short", "nproc --all --ignore=1", "uptime -ps --pretty", "df /", "cat -"),
-    ],
+# A line for each program, with what its row allows by a list of a single word or of letters.
+LINES = (
+    *("ls -aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 a", "cat -AbeEnstTuv a", "head -qvz -c1 -n 2 -5 a"),
+    *("tail -qvz -c1 -n 2 -5 a", "wc -clmLw a", "cut -nsz -b1 -c 2 -d, -f 1 a", "stat -Ltf -c %s a"),
+    *("du -abchHklmsxS0 -B1 -d 1 -t 5 a", "df -ahHiklPT -B1 -t x -x y a", "comm -123z --total a b"),
+    *("sort -bdfghiMnRrVcCmsuz -k1 -t , a", "cmp -bls -i 1 -n 2 a b", "file -bihkLNnr0 -F : a"),
+    *("diff -abBcdeEiHnNpqrstTuwy -C 1 -F x -I y -U3 -W 9 -x z a b", "tac -br -s x a", "rev a"),
+    *("nl -p -b a -d x -f a -h a -i 1 -l 1 -n ln -s x -v 1 -w 1 a", "fold -bs --bytes -w 9 a"),
+    *("paste -sz -d , a", "join -iz --ignore-case -a 1 -1 1 -2 2 -e x -j 1 -o 1.1 -t , -v 1 a b"),
+    *("column -tx -c 9 -s , -o x a", "od -abcdfhilosvx -A x -j 1 -N 1 -t x1 -S 3 -w8 a"),
+    *("hexdump -bcCdovx -n 1 -s 2 a", "strings -af -n 3 -t x a", "base64 -d -w 0 a", "md5 -qr a"),
+    *("realpath -eEmLPqsz --quiet a", "readlink -femnqsvz a", "tree -adfFghinpqrstuvxACDJNQSUX -L 2 a"),
+    *("md5sum -btz --text a", "sha1sum a", "sha256sum -b a", "sha512sum -t a", "which -as --all x"),
+    *(
+        "tr -cCdst a b",
+        "basename -az -s .py a",
+        "dirname -z a",
+        "id -agGnruz --context",
+        "free -bkmghtwl",
+    ),
+    *("seq -w -f %g -s , --format=%g 1 5", "pgrep -aflxcnoi x", "uname -asnrvmpio --all", "whoami"),
+    *("hostname -AdfiIs --short", "nproc --all --ignore=1", "uptime -ps --pretty", "df /", "cat -"),
 )
+
+
+def test_every_program_has_a_line_here() -> None:
+    assert {line.split()[0] for line in LINES} == TABLED.keys()
+
+
+@each_row("line", LINES)
 def test_the_options_of_a_row_are_allowed(line: str) -> None:
     program, *arguments = line.split()
     found = reading_of_tabled(program, arguments)
