@@ -9,8 +9,17 @@ import pytest
 from msgspec.structs import replace
 
 from agent.app.composition import PROVIDERS
-from agent.app.config import Config, has_credentials, load_config, with_setting
+from agent.app.config import (
+    GUARDING_SETTINGS,
+    MERGED_SETTINGS,
+    SETTABLE,
+    Config,
+    has_credentials,
+    load_config,
+    with_setting,
+)
 from agent.app.flag_settings import GivenSettings
+from agent.app.settings_schema import SETTINGS
 from agent.errors import ConfigError
 from agent.permissions import Rule
 from agent.permissions.permission_store import store_rule
@@ -46,6 +55,11 @@ def test_without_files_there_are_defaults_and_an_empty_variable_counts_as_unset(
     assert config == home.load() and config.warnings == ()
     assert config.cache_dir == home.home / ".cache/makeroom"
     assert config.state_dir == home.home / ".local/state/makeroom"
+
+
+def test_every_setting_and_every_setting_of_a_project_is_one_of_the_config() -> None:
+    assert SETTINGS.keys() - set(Config.__struct_fields__) == set()
+    assert set().union(*SETTABLE.values(), GUARDING_SETTINGS, MERGED_SETTINGS) - SETTINGS.keys() == set()
 
 
 def test_only_the_files_of_the_named_sources_are_read(home: Home) -> None:

@@ -1,9 +1,17 @@
 """User-defined keys instead of the usual ones, and for slash commands; mistakes are reported."""
 
+import os
 from pathlib import Path
 
+import pytest
+
+from agent.app.config import load_config
+from agent.app.options import Options
+from agent.app.setup import RunSetup
 from agent.keys import DEFAULT_KEYS, KEY_NAMES, key_sequence, with_keys
+from agent.ui.key_bindings import build_key_bindings
 from agent.ui.keymap import read_keymap
+from agent.ui.repl_state import ReplState
 from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom
 
 
@@ -19,6 +27,19 @@ def test_without_a_file_the_usual_keys_are_in_force(tmp_path: Path) -> None:
     keymap = read_keymap(tmp_path / "keybindings.toml")
     assert keymap.keys.keys() == DEFAULT_KEYS.keys()
     assert keymap.keys["editor"] == (("c-g",), ("c-x", "c-e")) and not keymap.troubles
+
+
+def test_the_keys_of_every_action_are_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {name: f"ctrl+x f{number}" for number, name in enumerate(DEFAULT_KEYS, 1)}
+    folder = tmp_path / "makeroom"
+    folder.mkdir()
+    (folder / "keybindings.toml").write_text("\n".join(f'{name} = "{key}"' for name, key in keys.items()))
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    setup = RunSetup(Options(), load_config(environ, tmp_path, tmp_path), tmp_path, environ)
+    with Path(os.devnull).open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        bound = {binding.keys for binding in build_key_bindings(ReplState(setup)).bindings}
+    assert [name for name, key in keys.items() if key_sequence(key) not in bound] == []
 
 
 def test_keys_are_reported_as_users_name_them(tmp_path: Path) -> None:
