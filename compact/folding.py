@@ -15,7 +15,7 @@ from transcripts import Entry, Exchange, Fold, Folded, Prompt, Result, TextBlock
 from .identifiers import block_texts, file_path_of, joined_text
 from .page_references import pages_referred_to
 from .replacement import replacement_text, replacement_tokens, summary_reserve
-from .situation import FoldLimits, RestoredFiles, Situation, replacement_limit
+from .situation import FoldLimits, RestoredFiles, Situation
 
 MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, however large the replacement is
 MAX_RESTORED_SHARE = 0.2  # of the tokens that are folded: more would undo most of what a fold frees
@@ -43,7 +43,7 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     show it. Nothing after the fact `until` of the limits is folded.
     """
     most = _most_of_tail(situation, limits)
-    limit = replacement_limit(situation)
+    limit = situation.replacement_limit
     at = _cut(situation, min(most, limit // 2))
     if at == 0:
         return None
@@ -59,7 +59,7 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
 
 def has_old_entries(situation: Situation, limits: FoldLimits) -> bool:
     """Return whether `fold_history` has anything to fold."""
-    return _cut(situation, min(_most_of_tail(situation, limits), replacement_limit(situation) // 2)) > 0
+    return _cut(situation, min(_most_of_tail(situation, limits), situation.replacement_limit // 2)) > 0
 
 
 def _most_of_tail(situation: Situation, limits: FoldLimits) -> int:
@@ -76,7 +76,7 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     behind = tail[0].seq if tail else situation.folded.last_seq + 1
     shown = (part for message in view[view.index_of(behind) :] for part in message.parts)
     beside = "\n".join((restored.text, *block_texts(part.block for part in shown if part.seq >= behind)))
-    replacement = replacement_text(situation, limits, at, replacement_limit(situation), beside)
+    replacement = replacement_text(situation, limits, at, situation.replacement_limit, beside)
     blocks = tuple(TextBlock(text) for text in (replacement, restored.text) if text)
     if tail:
         last = min(last, tail[0].seq - 1)
@@ -107,8 +107,8 @@ def _room_for_files(situation: Situation, limits: FoldLimits, at: int) -> int:
         return room
     folded = situation.folded
     filled = situation.unscaled(min(MAX_FILLED_TOKENS, int(MAX_FILLED_SHARE * window)))
-    filled -= replacement_tokens(situation, limits, at, replacement_limit(situation))
-    filled -= summary_reserve(replacement_limit(situation))  # whatever its length, so that a preview is right
+    filled -= replacement_tokens(situation, limits, at, situation.replacement_limit)
+    filled -= summary_reserve(situation.replacement_limit)  # whatever its length, so that a preview is right
     filled -= sum(entry_tokens(folded, entry) for entry in folded.entries[at:])
     last = max(entry.last for entry in folded.entries[:at])
     return max(0, min(room, filled, int(MAX_RESTORED_SHARE * _tokens_until(situation, last))))

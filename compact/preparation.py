@@ -18,6 +18,7 @@ from .block_tracker import tracking_steps
 from .cache_use import cache_steps
 from .local_summary import accounting_steps, results_read, summary_steps
 from .server_cache import evidence_steps
+from .tokens import TokenCounter
 from .user_blocks import user_block_steps
 
 
@@ -26,10 +27,12 @@ class Preparation(Struct, frozen=True):
 
     folded: Folded
 
-    def between_turns(self) -> Iterator[None]:
+    def between_turns(self, counter: TokenCounter) -> Iterator[None]:
         """Bring what compaction keeps up to date."""
         return chain(
-            tracking_steps(self.folded), accounting_steps(self.folded), user_block_steps(self.folded)
+            tracking_steps(self.folded),
+            accounting_steps(self.folded),
+            user_block_steps(self.folded, counter),
         )
 
     def of_plan(self) -> Iterator[None]:

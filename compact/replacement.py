@@ -78,7 +78,7 @@ MAX_COMMITMENT_TOKENS = 1_600  # of what the assistant promised, decided and gav
 MAX_ENVIRONMENT_TOKENS = 2_000  # of what makeroom said about directory, mode and project instructions
 FRAME_TOKENS = 200  # headings and closing line
 MIN_WORDS_SHARE = 0.3  # of the replacement, which the user's messages get however large the rest is
-ROOM_STEPS = 32  # of the room for the user's messages; a cut that leaves about the same room shares the text
+ROOM_STEPS = 64  # of a replacement; cuts that leave the user's messages about the same room share their text
 TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exchanges
 
 
@@ -93,10 +93,9 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
     last = max(entry.last for entry in entries)
     summary = _model_summary(situation, limits.summary, room // 3, f"r{entries[0].seq}-r{last}")
     local_summary = local_summary_before(situation, at)
-    account, committed = _local_texts(situation, at, room)
+    account, committed, environment = _local_texts(situation, at, room)
     state = [*_state(situation)]
-    environment = [*_environment(situation, entries, min(MAX_ENVIRONMENT_TOKENS, room // 8))]
-    fixed = sum(map(situation.tokens_of, (account, committed, *state, *environment))) + FRAME_TOKENS
+    fixed = sum(map(situation.tokens_of, (account, committed, *state, environment))) + FRAME_TOKENS
     fixed += max(min(TAIL_RESERVE_TOKENS, room // 4), _tokens_that_stay(situation))
     fixed += max(summary_reserve(room), situation.tokens_of(summary))
     words = _user_messages(situation, at, max(int(room * MIN_WORDS_SHARE), room - fixed))
@@ -113,7 +112,8 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
         pieces.append(f"{SUMMARY_HEADING}{summary}")
     if account or committed:
         pieces.append("\n".join(filter(None, (LOCAL_SUMMARY_HEADING, account, committed))))
-    pieces.extend(environment)
+    if environment:
+        pieces.append(environment)
     if unshown := [seq for entry in entries for seq in _results(entry) if seq > folded.last_reply_seq]:
         pieces.append(UNSHOWN_RESULTS.format(ids=f"r{unshown[0]} to r{unshown[-1]}"))
     count = 0 if limits.trigger == "manual" else open_requests(folded, at)
@@ -150,7 +150,8 @@ def _local_texts(situation: Situation, at: int, room: int) -> LocalTexts:
         most = min(situation.settings.ledger_max_tokens, room // 3)
         account = local_summary_text(local_summary, counter, most)
         committed = commitments_text(local_summary, counter, _most_commitment_tokens(room), skip=account)
-        written[at, room] = LocalTexts(account, committed)
+        environment = _environment(situation, at, min(MAX_ENVIRONMENT_TOKENS, room // 8))
+        written[at, room] = LocalTexts(account, committed, environment)
     return written[at, room]
 
 
@@ -164,7 +165,7 @@ def _user_messages(situation: Situation, at: int, room: int) -> str:
     said = sum(
         isinstance(entry, Prompt) or any(result.remarks for result in entry.answers) for entry in entries
     )
-    room -= room % max(1, room // ROOM_STEPS)
+    room -= room % max(1, situation.replacement_limit // ROOM_STEPS)
     if (said, room) not in written:
         written[said, room] = user_messages(situation, entries, room)
     return written[said, room]
@@ -229,13 +230,13 @@ def live_within(situation: Situation, first: int, last: int) -> str:
     return "\n".join([STATE_HEADING, *lines]) if lines else ""
 
 
-def _environment(situation: Situation, entries: Sequence[Entry], room: int) -> Iterator[str]:
-    """Return makeroom's statements of date, directory and commands, the newest of each kind.
+def _environment(situation: Situation, at: int, room: int) -> str:
+    """Return what makeroom said in the first `at` entries about date, directory and commands.
 
-    If not all texts fit into `room` tokens, the longest are only named.
+    Only the newest text of each kind is shown. If not all fit into `room` tokens, the longest are only named.
     """
     newest: dict[str, tuple[int, str]] = {}
-    for entry in entries:
+    for entry in situation.folded.entries[:at]:
         results = () if isinstance(entry, Prompt) else entry.results.values()
         parts = (entry.fact.blocks,) if isinstance(entry, Prompt) else (one.content for one in results)
         for block in chain.from_iterable(parts):
@@ -250,8 +251,7 @@ def _environment(situation: Situation, entries: Sequence[Entry], room: int) -> I
     for kind, (seq, text) in sorted(newest.items(), key=lambda item: len(item[1][1])):
         room -= situation.counter.text(text)
         shown[kind] = text if room >= 0 else f'[{on_short_line(kind)}: recall("r{seq}") shows it]'
-    if shown:
-        yield "\n".join((ENVIRONMENT_HEADING, *(shown[kind] for kind in newest)))
+    return "\n".join((ENVIRONMENT_HEADING, *(shown[kind] for kind in newest))) if shown else ""
 
 
 def summary_in(replacement: str) -> str:

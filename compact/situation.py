@@ -42,10 +42,11 @@ class RestoredFiles(Struct, frozen=True):
 
 
 class LocalTexts(NamedTuple):
-    """The text of a local summary, and that of the commitments beside it."""
+    """The text of a local summary, that of the commitments beside it, and that of the environment."""
 
     account: str
     committed: str
+    environment: str
 
 
 class WorkedOut(Struct, frozen=True):
@@ -100,12 +101,14 @@ class Situation(Struct, frozen=True):
     view: View = field(default_factory=View)  # the conversation as the model sees it
     slope: float = 1.0  # the model's tokens for each token of our count
     tokens: int = 0  # the model's tokens of the next prompt
+    replacement_limit: int = 0  # tokens (our count) that a replacement and the tail after it may have
     cache_used: float = 0.0  # time of the last request whose cache entries may still exist
 
     def __post_init__(self) -> None:
         force_setattr(self, "view", self.folded.view)
         force_setattr(self, "slope", overall_slope(self.folded))
         force_setattr(self, "tokens", estimate_prompt(self.folded, self.overhead))
+        force_setattr(self, "replacement_limit", _replacement_limit(self))
         force_setattr(self, "cache_used", cache_used(self.folded))
 
     @property
@@ -167,7 +170,7 @@ class Situation(Struct, frozen=True):
         return replace(self, folded=self.folded.with_edits(edits), uncleared=uncleared, lasting=kept)
 
 
-def replacement_limit(situation: Situation) -> int:
+def _replacement_limit(situation: Situation) -> int:
     """Return the tokens (our count) that a replacement and the tail after it may have.
 
     In a small window thrifty keeps less, so that the next compaction is not due within a call or two.

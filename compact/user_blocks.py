@@ -42,14 +42,15 @@ class Spoken(Struct):
     """A sentence of the user.
 
     `weight` is how firmly it binds later work (directives.py). `binds` is the same, but NOTHING for an errand
-    and None for small talk. `rank` orders those that bind if not all fit, and `words` name its subject.
-    `tokens` are -1 until they are counted.
+    and None for small talk. `rank` orders those that bind if not all fit, `words` name its subject, and
+    `form` is that which `alike` returns. `tokens` are -1 until they are counted.
     """
 
     text: str
     weight: int
     binds: int | None
     words: frozenset[str]
+    form: str
     tokens: int = -1
     _rank: int | None = None  # found when it is first needed: where everything fits, it is not
 
@@ -141,7 +142,7 @@ def _spoken(text: str, weight: int) -> Spoken:
         binds = NOTHING if errand else weight
     elif weight == REST and not errand and text.count(" ") >= MIN_STATEMENT_SPACES:
         binds = REST
-    return Spoken(text, weight=weight, binds=binds, words=_subjects(text))
+    return Spoken(text, weight=weight, binds=binds, words=_subjects(text), form=alike(text))
 
 
 def _subjects(line: str) -> frozenset[str]:
@@ -177,8 +178,8 @@ class _UserBlocks(Struct):
     upto: int = 0
 
 
-def user_block_steps(folded: Folded) -> Iterator[None]:
-    """Read the sentences of the user's messages, one message per step.
+def user_block_steps(folded: Folded, counter: TokenCounter) -> Iterator[None]:
+    """Read the sentences of the user's messages and count their tokens, one message per step.
 
     Those that a summary covers already, after a long session was resumed, are read when they are needed.
     """
@@ -188,7 +189,9 @@ def user_block_steps(folded: Folded) -> Iterator[None]:
         kept.upto += 1
         if isinstance(entry, Prompt) and folded.edits.covering(entry.seq) is None:
             for block in _blocks_of_prompt(folded, entry):
-                for each in block.sentences:
+                block.frame_tokens(counter)
+                block.note_tokens(counter)
+                for each in block.counted_sentences(counter):
                     each.rank  # noqa: B018  finds it
             yield
 

@@ -6,7 +6,7 @@ the sentences that direct the work are kept longest.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, groupby
+from itertools import chain, combinations, groupby
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -16,8 +16,8 @@ from transcripts import Entry, Folded, own_words
 from .clearing import GAP, with_sentences
 from .directives import FACT, LASTING, REQUEST, REST, WISH
 from .invariants import open_prompts
-from .situation import Situation, replacement_limit
-from .user_blocks import DENYING, PLAIN_CHARS, Spoken, UserBlock, alike, user_blocks
+from .situation import Situation
+from .user_blocks import DENYING, PLAIN_CHARS, Spoken, UserBlock, user_blocks
 
 OMITTED_MESSAGES = "({count} older messages are omitted; recall shows {ids})"
 OMITTED_TALK = "({count} short messages between {ids} are omitted; recall shows them)"
@@ -75,7 +75,6 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     if not blocks:
         return ""
     sentences = _on_subjects(situation.folded, blocks)
-    _mark_changes(blocks, sentences)
     stay = dict[int, Form]()
     for at in sorted(_open_blocks(situation, blocks), reverse=True):
         stay[at], tokens = _newest(situation, blocks[at], room)
@@ -186,17 +185,21 @@ class Said(NamedTuple):
 
 
 class _SaidOnSubjects(NamedTuple):
-    """The sentences, and for each the later ones on its subject, by its place."""
+    """The sentences, and for each the later ones on its subject, by its place.
+
+    `changes` are, by block, those that may change a wish or a rule: they are shown wherever that is.
+    """
 
     said: Sequence[Said]
     later: Mapping[int, Sequence[Said]]
+    changes: Mapping[int, frozenset[str]]
 
 
 class _LastSubjects(Struct):
     """The sentences of the blocks that were looked at last, kept with the folded facts."""
 
     texts: tuple[str, ...] = ()
-    found: _SaidOnSubjects = _SaidOnSubjects((), {})
+    found: _SaidOnSubjects = _SaidOnSubjects((), {}, {})
 
 
 def _on_subjects(folded: Folded, blocks: Sequence[UserBlock]) -> _SaidOnSubjects:
@@ -205,8 +208,11 @@ def _on_subjects(folded: Folded, blocks: Sequence[UserBlock]) -> _SaidOnSubjects
     texts = tuple(block.text for block in blocks)
     if kept.texts != texts:
         said = _said(blocks)
-        kept.found = _SaidOnSubjects(said, _later_on_subject(said))
+        later = _later_on_subject(said)
+        kept.found = _SaidOnSubjects(said, later, changes=_changes(said, later))
         kept.texts = texts
+    for at, block in enumerate(blocks):
+        block.mark_changes(kept.found.changes.get(at, frozenset()))
     return kept.found
 
 
@@ -257,12 +263,9 @@ def _heaviest_and_newest(
 def _said(blocks: Sequence[UserBlock]) -> list[Said]:
     """Return the user's sentences that are more than small talk, repeated ones only in the last place."""
     each = [(at, one) for at, block in enumerate(blocks) for one in block.sentences if one.binds is not None]
-    last = {alike(one.text): place for place, (_, one) in enumerate(each)}
-    return [
-        Said(place, block=at, sentence=one)
-        for place, (at, one) in enumerate(each)
-        if last[alike(one.text)] == place
-    ]
+    last = {one.form: place for place, (_, one) in enumerate(each)}
+    kept = (each[place] for place in sorted(last.values()))
+    return [Said(at, block=block, sentence=one) for at, (block, one) in enumerate(kept)]
 
 
 def _that_fit(said: Sequence[Said], later: Mapping[int, Sequence[Said]], room: int) -> list[Said]:
@@ -292,37 +295,36 @@ def _later_on_subject(said: Sequence[Said]) -> dict[int, list[Said]]:
 
     These share two rare words with it, or are short and share one that no other sentence has.
     """
+    counts = Counter(chain.from_iterable(each.sentence.words for each in said))
+    rare = {word for word, count in counts.items() if 1 < count <= RARE_COUNT}
     about = dict[str, list[Said]]()
     for each in said:
-        for word in each.sentence.words:
+        for word in rare & each.sentence.words:
             about.setdefault(word, []).append(each)
     shared = Counter[tuple[int, int]]()
     for found in about.values():
-        if 1 < len(found) <= RARE_COUNT:
-            only = len(found) == 2 and len(found[1].text) <= PLAIN_CHARS
-            for first, second in combinations(found, 2):
-                shared[first.at, second.at] += SHARED_WORDS if only else 1
-    by_place = {each.at: each for each in said}
+        only = len(found) == 2 and len(found[1].text) <= PLAIN_CHARS
+        for first, second in combinations(found, 2):
+            shared[first.at, second.at] += SHARED_WORDS if only else 1
     later = dict[int, list[Said]]()
     for (first_at, second_at), count in shared.items():
         if count >= SHARED_WORDS:
-            later.setdefault(first_at, []).append(by_place[second_at])
+            later.setdefault(first_at, []).append(said[second_at])
     return later
 
 
-def _mark_changes(blocks: Sequence[UserBlock], sentences: _SaidOnSubjects) -> None:
-    """Mark the sentences that may change a wish or a rule: they are shown wherever that is."""
+def _changes(said: Sequence[Said], later: Mapping[int, Sequence[Said]]) -> dict[int, frozenset[str]]:
+    """Return by block the sentences that come later on the subject of a wish or a rule."""
     changes = dict[int, set[str]]()
-    for each in sentences.said:
-        for other in sentences.later.get(each.at, ()) if each.weight >= WISH else ():
+    for at, others in later.items():
+        for other in others if said[at].weight >= WISH else ():
             changes.setdefault(other.block, set()).add(other.text)
-    for at, block in enumerate(blocks):
-        block.mark_changes(frozenset(changes.get(at, ())))
+    return {block: frozenset(texts) for block, texts in changes.items()}
 
 
 def _cap(situation: Situation, block: UserBlock) -> int:
     """Return the most tokens of a block that is shown from both ends."""
-    cap = min(situation.settings.user_block_max_tokens, replacement_limit(situation) // 2)
+    cap = min(situation.settings.user_block_max_tokens, situation.replacement_limit // 2)
     return min(cap, MAX_OWN_COMMAND_TOKENS) if own_words(block.text) != block.text else cap
 
 

@@ -114,7 +114,7 @@ class Controller:
         self.emit = self.services.emit
         self._ready: asyncio.Task[None] | None = None
         self._start_hooks: asyncio.Task[None] | None = None  # finished before the first prompt is sent
-        self._tracking: asyncio.Task[None] | None = None  # made before the first prompt needs it
+        self._tracking: asyncio.Task[None] | None = None  # prepares a local summary
         self._preparing: asyncio.Task[None] | None = None  # for commands, while the user types
         self._sandboxing: asyncio.Task[None] | None = None  # while the user types
         self._status = SessionStatus(self.services)
@@ -187,7 +187,7 @@ class Controller:
         self._start_hooks = asyncio.ensure_future(ask_start_hooks(context, source))
         self._preparing = asyncio.ensure_future(prepare_for_commands(context))
         if session.folded.compactions and not self.setup.options.headless:
-            self._tracking = asyncio.ensure_future(track_blocks(session))  # while the user types
+            self._prepare_summary(session)
 
     async def prompt(
         self, text: str, content: Sequence[Block] | None = None, *, typed: str | None = None
@@ -223,6 +223,13 @@ class Controller:
         finally:
             self.services.after_turn()
             self.services.repository.cache_start(session)
+            if not self.setup.options.headless:
+                self._prepare_summary(session)
+
+    def _prepare_summary(self, session: Session) -> None:
+        """Read what a local summary needs while the user types, so that it is ready when it is due."""
+        if self._tracking is None or self._tracking.done():
+            self._tracking = asyncio.ensure_future(track_blocks(session, self.services.counter))
 
     async def _take_in(
         self,

@@ -12,16 +12,16 @@ from contextlib import suppress
 from msgspec import Struct
 
 from agent.session import Session, fetch_results
-from compact import Preparation
+from compact import Preparation, TokenCounter
 from transcripts import StoreError
 
 SLICE_S = 0.01  # of work between which other tasks run
 
 
-async def track_blocks(session: Session) -> None:
-    """Update the tracker of a session's blocks, and the accounts of a local summary."""
+async def track_blocks(session: Session, counter: TokenCounter) -> None:
+    """Update the tracker of a session's blocks, and what a local summary needs."""
     await read_results(session)
-    await in_slices(Preparation(session.folded).between_turns())
+    await in_slices(Preparation(session.folded).between_turns(counter))
 
 
 async def read_for_plan(session: Session) -> None:

@@ -1,5 +1,7 @@
 """CPU time of the pipeline before a call at 180k tokens in 2,000 and 10,000 messages, and on request.
 
+A local summary of prompts of 60k tokens is measured with and without what is read between turns.
+
 With MAKEROOM_RECORDINGS=FOLDER also that of `/compact` without a model, and of one more after it, on the
 recorded sessions there.
 """
@@ -8,13 +10,14 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from agent.replay.command import read_recordings
 from agent.replay.policies import PRICE_TIERS
 from compact.layers.summary import fallback_summary
-from compact.local_summary import accounting_steps
+from compact.preparation import Preparation
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Situation
 from compact.tokens import TokenCounter
@@ -23,6 +26,10 @@ from transcripts.facts import Compacted
 from transcripts.folding import Folded, fold
 
 pytestmark = pytest.mark.bench
+
+NOUNS = ["parser", "table", "queue", "server", "index", "report", "value", "client", "cache", "module"]
+VERBS = ["should", "must", "never", "may", "reads", "keeps", "sends", "holds", "drops", "shows", "moves"]
+STARTS = ["The", "Please look at the", "We think that the", "Do not change the", "If it fails, the"]
 
 
 def grown(messages: int, tokens: int, settings: CompactSettings) -> World:
@@ -77,6 +84,39 @@ def compact(folded: Folded, counter: TokenCounter) -> float:
     return took
 
 
+def prose(words: int, seed: int) -> str:
+    """Sentences of which some are rules, some statements and some requests."""
+    draw = Random(seed)
+    sentences = list[str]()
+    while words > 0:
+        many = [draw.choice(NOUNS) for _ in range(draw.randint(5, 16))]
+        sentences.append(f"{draw.choice(STARTS)} {draw.choice(NOUNS)} {draw.choice(VERBS)} {' '.join(many)}.")
+        words -= len(many) + 3
+    return " ".join(sentences)
+
+
+@pytest.mark.parametrize("prompts", [1, 20, 200])
+def test_what_users_said_is_read_between_turns(prompts):
+    counter = TokenCounter.load()
+    counter.warm()
+    world = World(CompactSettings(), judged=False)
+    for at in range(prompts):
+        world.user(prose(45_000 // prompts, at))
+        world.call("bash", "ok " * 200, command=f"make {at}")
+    for at in range(200):
+        world.call("bash", "ok " * 200, command=f"make {at}")
+    compact(fold(world.facts), counter)  # compiles the patterns
+    times = []
+    for _ in range(5):
+        prepared = fold(world.facts)
+        for _ in Preparation(prepared).between_turns(counter):
+            pass
+        times.append((1_000 * compact(prepared, counter), 1_000 * compact(fold(world.facts), counter)))
+    ready, unprepared = map(min, zip(*times, strict=True))
+    print(f"{prompts} prompts: a local summary takes {ready:.0f} ms, unprepared {unprepared:.0f}")
+    assert ready <= 0.5 * unprepared
+
+
 @pytest.mark.skipif("MAKEROOM_RECORDINGS" not in os.environ, reason="needs recordings")
 def test_compact_without_a_model_takes_at_most_200_ms_at_500_facts():
     counter = TokenCounter.load()
@@ -105,7 +145,7 @@ def test_a_local_summary_is_ready_within_50_ms_where_the_accounts_are_current():
         tries = []
         for _ in range(3):
             folded = fold(recorded.facts)
-            for _ in accounting_steps(folded):  # as a session does between turns
+            for _ in Preparation(folded).between_turns(counter):
                 pass
             tries.append(1_000 * compact(folded, counter))
         times.append(min(tries))

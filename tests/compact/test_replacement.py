@@ -14,7 +14,7 @@ from compact.replacement import (
     summary_in,
 )
 from compact.settings import CompactSettings, ContextWindow
-from compact.situation import FoldLimits, replacement_limit
+from compact.situation import FoldLimits
 from compact.tokens import TokenCounter
 from compact.user_messages import directives_within, request_within, user_messages
 from tests.narrowing import present
@@ -244,8 +244,8 @@ def test_the_words_of_the_user_leave_space_for_a_large_result_that_the_model_has
         reply = world.reply(ToolUseBlock(f"t{size}", "read", {"file_path": "a.py"}))
         world.result(reply, 0, "x " * 2 * size)
         fold, after = folded_by(world)
-        assert after <= replacement_limit(world.situation)
-    assert COUNT.text(fold.blocks[0].text) >= 0.3 * replacement_limit(world.situation)
+        assert after <= world.situation.replacement_limit
+    assert COUNT.text(fold.blocks[0].text) >= 0.3 * world.situation.replacement_limit
 
 
 def folded_by(world):
@@ -398,7 +398,7 @@ def test_the_newest_request_is_found_within_a_stretch():
 def test_record_and_tail_have_a_limit(size, overhead, settings, limit):
     world = World(CompactSettings(**settings), judged=False, overhead=overhead)
     window = ContextWindow(size, 32_000 if size == 200_000 else 10_000)
-    assert replacement_limit(replace(world.situation, window=window, prices=Prices())) == limit
+    assert replace(world.situation, window=window, prices=Prices()).replacement_limit == limit
 
 
 def test_text_blocks_alone_are_shown():

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from compact.local_summary import EntryAccounts
 from compact.request_bills import UNUSED_SUMMARY
+from compact.user_blocks import _UserBlocks
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.sampling import sampled_rows
 from tests.strict_api.demo_bridge import demo_reply
@@ -117,6 +119,18 @@ def test_a_summary_in_the_background_ends_with_what_it_was_written_for(
     layers = [fact.layer for fact in facts if isinstance(fact, Compacted)]
     assert failed == [why] and layers.count("summary") == (1 if act is compact else 0)
     assert all(task.done() for task in others), "no task outlives the session"
+
+
+def test_what_a_local_summary_needs_is_read_after_a_turn(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello, never touch the generated files")
+        folded = run.controller.in_use[0].folded
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        assert folded.memo(_UserBlocks).upto == len(folded.entries) == 2
+        assert folded.memo(EntryAccounts).upto == 1, "the newest entry may gain results"
+
+    run_controller(tmp_path, work)
 
 
 def test_a_summary_begins_at_the_end_of_a_turn_and_is_used_by_the_next(tmp_path: Path) -> None:

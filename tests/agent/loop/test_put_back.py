@@ -274,7 +274,7 @@ def test_the_blocks_of_a_long_session_are_tracked_in_slices_with_other_tasks_bet
     async def measured(made: World) -> tuple[int, int]:
         state = made.context.compaction
         named = (text_named(made.session, state, (TextBlock(f"see {name}"),)) for name in ("a.py", "b.py"))
-        turns = await ticks_during(asyncio.gather(track_blocks(made.session), *named))
+        turns = await ticks_during(asyncio.gather(track_blocks(made.session, state.counter), *named))
         return turns, len(made.session.folded.entries)
 
     with cleared(tmp_path, *["more"] * 40) as made:
