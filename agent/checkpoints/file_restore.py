@@ -331,3 +331,5 @@ def _unlock(root_fd: int, step: RestoreStep) -> None:
 def _set_mode(root_fd: int, step: RestoreStep) -> None:
     with closing(safe_open(step.path, _FOLDER_FLAGS, base=root_fd)) as fd:
         os.fchmod(fd, step.target.mode)
+        if left := set_attributes(fd, step.target.attrs):
+            raise IncompleteRestoreError(left)

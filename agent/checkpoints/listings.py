@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from tools.files import is_temporary
 
+from .file_attributes import read_attributes
+
 SKIPPED_FOLDERS = {
     *(".git", ".hg", ".svn", ".jj", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox"),
     *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", ".gradle", ".terraform"),
@@ -19,12 +21,16 @@ _name_of = attrgetter("name")
 
 
 class Listing(NamedTuple):
-    """The names in a directory, as long as it has this `stamp`; `files` without those that git watches."""
+    """The names in a directory and its attributes, as long as it has this `stamp`.
+
+    `files` are those that git does not watch.
+    """
 
     stamp: tuple[int, ...]
     files: Sequence[str]
     folders: Sequence[str]
     skipped: Sequence[str]
+    attrs: str = ""
 
 
 def list_directory(root: str | Path, folder: str, stamp: tuple[int, ...] = ()) -> Listing:
@@ -50,4 +56,4 @@ def list_directory(root: str | Path, folder: str, stamp: tuple[int, ...] = ()) -
             skipped.append(name)
         else:
             folders.append(name)
-    return Listing(stamp, files=files, folders=folders, skipped=skipped)
+    return Listing(stamp, files=files, folders=folders, skipped=skipped, attrs=read_attributes(path))

@@ -98,7 +98,7 @@ class PathStates(Struct, frozen=True):
         if stat.S_ISLNK(found.st_mode):
             return _link_state(path)
         if stat.S_ISDIR(found.st_mode):
-            return folder_state(mode)
+            return folder_state(mode, read_attributes(path))
         if not stat.S_ISREG(found.st_mode):
             return PathState("other")
         unstored = PathState("file", mode, stamp=stamp_of(found))
@@ -136,9 +136,9 @@ def _is_link_to(other: Path, state: os.stat_result, path: Path) -> bool:
 
 
 @lru_cache(maxsize=64)
-def folder_state(mode: int) -> PathState:
+def folder_state(mode: int, attrs: str) -> PathState:
     """Return the state of a directory."""
-    return PathState("dir", mode)
+    return PathState("dir", mode, attrs=attrs)
 
 
 def _link_state(path: str) -> PathState:

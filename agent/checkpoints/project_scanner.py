@@ -278,14 +278,14 @@ class ProjectScanner(Struct):
             found = os.lstat(path)
         except OSError:
             return None
-        if folder:
-            scan.snapshot.states[folder] = folder_state(stat.S_IMODE(found.st_mode))
         stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
-        known = self._listings.get(folder)
-        if known is not None and known.stamp == stamp:
-            return known
-        settled = max(found.st_mtime_ns, found.st_ctime_ns) < scan.began_ns - FILE_CLOCK_NS
-        return list_directory(self.root, folder, stamp if settled else ())
+        listing = self._listings.get(folder)
+        if listing is None or listing.stamp != stamp:
+            settled = max(found.st_mtime_ns, found.st_ctime_ns) < scan.began_ns - FILE_CLOCK_NS
+            listing = list_directory(self.root, folder, stamp if settled else ())
+        if folder:
+            scan.snapshot.states[folder] = folder_state(stat.S_IMODE(found.st_mode), listing.attrs)
+        return listing
 
     def _take_from_git(self, scan: _Scan) -> None:
         """Have git watch the new files whose contents it has, after a checkout for example."""

@@ -40,8 +40,8 @@ class PathState(Struct, frozen=True, array_like=True, gc=False):
 
     The kind "none" is a missing path, "other" a pipe, socket or device, "unseen" a path that no scan reached.
     A file whose contents are not stored has no `value` but a `stamp` of size, time and inode, to detect
-    changes. `attrs` are the extended attributes of a file whose contents are stored, as JSON; "" if it has
-    none, or if they are not known.
+    changes. `attrs` are the extended attributes of a directory, or of a file whose contents are stored, as
+    JSON; "" if it has none, or if they are not known.
     """
 
     kind: Literal["none", "file", "link", "dir", "other", "unseen"]

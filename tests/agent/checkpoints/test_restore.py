@@ -54,6 +54,24 @@ def test_extended_attributes_come_back(root: Path, checkpoints: Checkpoints) -> 
     assert plan_restore(checkpoints, 1) == []
 
 
+@pytest.mark.parametrize("removes", [False, True])
+def test_extended_attributes_of_directories_come_back(
+    root: Path, checkpoints: Checkpoints, removes: bool
+) -> None:
+    folder = root / "noted"
+    folder.mkdir()
+    try:
+        os.setxattr(folder, "user.origin", b"a\0b")
+    except OSError:
+        pytest.skip("the file system has no extended attributes")
+    run(checkpoints, folder.rmdir if removes else lambda: os.removexattr(folder, "user.origin"))
+    (step,) = plan = plan_restore(checkpoints, 1)
+    assert (step.path, step.action) == ("noted", "create" if removes else "restore")
+    assert restore(checkpoints, plan, False) == {}
+    assert os.getxattr(folder, "user.origin") == b"a\0b"
+    assert plan_restore(checkpoints, 1) == []
+
+
 def test_a_hard_link_that_comes_back_as_a_file_is_named(
     root: Path, seq: Seq, checkpoints: Checkpoints
 ) -> None:
