@@ -55,6 +55,11 @@ def test_what_steers_programs_and_what_is_secret_is_found_near_the_root(project:
     assert secret == {".env", "packages/a/.env.local", "deploy/id_rsa"}
 
 
+def test_settings_of_mercurial_and_jujutsu_are_found_but_not_their_other_files(project: Path) -> None:
+    settings = {".hg/hgrc", ".hg/requires", "part/.hg/hgrc", ".jj/repo/config.toml"}
+    assert found(project, *settings, ".hg/store/data/a.i", ".jj/repo/op_store/x") == (settings, set())
+
+
 def test_keys_are_found_by_what_they_hold_but_not_those_that_tests_need(project: Path) -> None:
     for name in ("deploy.key", "certs/a.pem", "tests/server.key", "certs/public.pem"):
         (project / name).parent.mkdir(exist_ok=True)

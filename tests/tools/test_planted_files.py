@@ -86,6 +86,26 @@ def test_new_files_that_the_configuration_names_are_put_aside(project: Path, res
     assert not any((project / name).exists() for name in names) and (project / "other.cfg").exists()
 
 
+@pytest.mark.parametrize("restores", [False, True])
+def test_new_settings_of_a_mercurial_repository_are_put_aside(project: Path, restores: bool) -> None:
+    """They name hooks and extensions, which the next `hg status` runs. A new clone has some, too."""
+    plant(project / "old/.hg/requires")
+    guard = ProjectGuard(project, project.parent)
+    guard.restores = restores
+
+    async def main() -> list[str]:
+        await guard.begin()
+        for name in ("old/.hg/hgrc", "new/.hg/requires", "new/.hg/hgrc"):
+            plant(project / name)
+        await guard.end()
+        return guard.take_reports()
+
+    told = "\n".join(asyncio.run(main()))
+    assert "created old/.hg/hgrc, which controls hg: renamed to " in told
+    assert not (project / "old/.hg/hgrc").exists()
+    assert "[check new/.hg/hgrc: " in told and (project / "new/.hg/hgrc").exists()
+
+
 SPELLINGS = {
     r"my\\hooks": "my\\hooks",
     "my\\\nhooks": "myhooks",
@@ -289,6 +309,8 @@ REPORTED = {
     "deep/er/down/below/.husky/pre-commit": "",
     "deep/er/down/below/.vscode/tasks.json": "",
     "deep/er/down/below/sitecustomize.py": "",
+    "deep/er/down/below/.devcontainer.json": "",
+    "deep/er/down/below/.hg/hgrc": "",
     ".git/rebase-merge/git-rebase-todo": "pick 1234 one\nexec evil\n",
     ".git/worktrees/x/rebase-merge/git-rebase-todo": "exec evil\n",
     ".git/modules/x/rebase-merge/git-rebase-todo": "x evil\n",

@@ -427,7 +427,7 @@ GUARDED_FOLDERS = (
     ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
     " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv .config/makeroom"
     " .config/fish .config/git .config/systemd .config/autostart .config/gh .config/nvim .config/pip"
-    " .cursor .windsurf .codex .gemini .agents"
+    " .cursor .windsurf .codex .gemini .agents .kiro .opencode .roo .hg .jj .mise .config/mise"
 )
 GUARDED_FILES = (
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin"
@@ -438,6 +438,8 @@ GUARDED_FILES = (
     " .mcp.json azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml .appveyor.yml .drone.yml .cirrus.yml"
     " authorized_keys crontab sudoers .env .env.local .mise.toml mise.toml .nvim.lua .lvimrc .woodpecker.yml"
     " .bazelrc .Rprofile .pdbrc .pnp.cjs .pnp.loader.mjs sitecustomize.py usercustomize.py"
+    " .devcontainer.json .hgrc .irbrc .pryrc .iex.exs .ghci .dir-locals.el .mise.local.toml mise.local.toml"
+    " .lefthook.yaml lefthook.yaml .pnpmfile.cjs .aider.conf.yml opencode.json"
 )
 SECRET_FOLDERS = ".makeroom .transcripts .ssh .aws .gnupg .kube .docker .config/makeroom"
 SECRET_FILES = ".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa .env .env.local"

@@ -15,9 +15,11 @@ from .secret_names import ENV_FILE, is_secret_file, plain_name
 GUARDED_FOLDERS = word_set(
     ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
     " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv"
-    " .cursor .windsurf .codex .gemini .agents"
+    " .cursor .windsurf .codex .gemini .agents .kiro .opencode .roo .hg .jj .mise"
 )
-GUARDED_CONFIG_FOLDERS = word_set("makeroom fish git systemd autostart gh nvim pip")  # directories in .config
+GUARDED_CONFIG_FOLDERS = word_set(
+    "makeroom fish git systemd autostart gh nvim pip mise hg jj"
+)  # directories in .config
 GUARDED_FILES = word_set(
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin"
     " .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .xprofile .xinitrc .xsession"
@@ -27,6 +29,9 @@ GUARDED_FILES = word_set(
     " .mcp.json azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml .appveyor.yml .drone.yml .cirrus.yml"
     " authorized_keys crontab sudoers .mise.toml mise.toml .nvim.lua .lvimrc .woodpecker.yml"
     " .bazelrc .rprofile .pdbrc .pnp.cjs .pnp.loader.mjs sitecustomize.py usercustomize.py"
+    " .devcontainer.json .hgrc .irbrc .pryrc .iex.exs .ghci .dir-locals.el .mise.local.toml mise.local.toml"
+    " .lefthook.yaml lefthook.yaml .lefthook-local.yml lefthook-local.yml .pnpmfile.cjs .aider.conf.yml"
+    " opencode.json"
 )
 # Of memory files, which every session reads; the preferred one first, and the user's own in a checkout.
 MEMORY_NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -93,6 +98,11 @@ HOME_SECRETS = [
 ]
 # In a git directory: files that name or are programs, or that refer git to another configuration.
 GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
+# The same in directories of Mercurial and Jujutsu, whose other files commands write.
+OTHERS_STEERING = {
+    ".hg": ("hgrc", "hgrc-not-shared", "requires", "sharedpath"),
+    ".jj": ("repo/config.toml", "workspace-config.toml", "repo/store/git/config", "repo/store/git/hooks"),
+}
 WORKTREES = "/.makeroom/worktrees/"  # contains checkouts of the project, which are projects themselves
 
 

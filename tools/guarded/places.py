@@ -36,6 +36,7 @@ from .names import (
     HOME_SECRETS,
     LOCAL_MEMORY_NAME,
     MEMORY_NAMES,
+    OTHERS_STEERING,
     SECRET_FOLDERS,
 )
 from .secret_names import MAYBE_TOKEN_FILES, beginning, holds_token, plain_name
@@ -57,8 +58,12 @@ _CLAUDE_EXTENSIONS = word_set("agents claude.md commands hooks output-styles plu
 _CLAUDE_PLUGINS = word_set("cache marketplaces")
 _SECRET = SECRET_FOLDERS - _ELSEWHERE
 _MEMORY = {name.lower() for name in (*MEMORY_NAMES, LOCAL_MEMORY_NAME)}
-_FIXED = (GUARDED_FILES | GUARDED_FOLDERS | _MEMORY | _ELSEWHERE) - {".git", *RECORD_FOLDERS}
-_NAMED = _SECRET | _FIXED | {".git"}
+_FIXED = (GUARDED_FILES | GUARDED_FOLDERS | _MEMORY | _ELSEWHERE) - {
+    ".git",
+    *OTHERS_STEERING,
+    *RECORD_FOLDERS,
+}
+_NAMED = _SECRET | _FIXED | {".git", *OTHERS_STEERING}
 _CONFIGURED = rb"(?:^|\])[ \t]*%b[ \t]*=((?:[^\\\n]|\\[\s\S])*)"
 _HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
     lazy_bytes_pattern(_CONFIGURED % name, re.IGNORECASE | re.MULTILINE)
@@ -86,6 +91,9 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
         path = os.path.join(place, found_name)
         if name == ".git":
             fixed += git_steering(path) if place != folder else []
+        elif name in OTHERS_STEERING:
+            steering = (f"{path}/{each}" for each in OTHERS_STEERING[name])
+            fixed += filter(os.path.lexists, steering)
         elif name in _SECRET:
             secret.append(path)
         elif path not in searched and (

@@ -115,8 +115,9 @@ class GuardedPlace(Struct, frozen=True):
             with suppress(OSError), closing(safe_open(str(self.path), FOLDER_FLAGS)) as root:
                 aside = put_aside(root, path)
                 reported.add(self.before_paths + path)
+                what = "hg" if path.endswith("/hgrc") else "git"
                 lines[path] = (
-                    f"[{BY_WHOM} created {self.shown(path)}, which controls git: renamed to {aside}]"
+                    f"[{BY_WHOM} created {self.shown(path)}, which controls {what}: renamed to {aside}]"
                 )
         return lines
 

@@ -41,7 +41,7 @@ _READ_BY_GIT = ("info/exclude", "info/sparse-checkout", "info/grafts", "objects/
 _FOLDERS_READ_BY_GIT = ("refs/replace", "remotes", "branches")
 _EXECUTED = lazy_bytes_pattern(rb"^[ \t]*(?:exec|x)[ \t]", re.MULTILINE)
 _RUN_LATER = word_set(".husky .vscode .idea .devcontainer .githooks")
-_RUN_FILES = word_set("sitecustomize.py usercustomize.py .envrc")
+_RUN_FILES = word_set("sitecustomize.py usercustomize.py .envrc .devcontainer.json hgrc")
 _PROGRAMS = ("venv/bin", "env/bin", "node_modules/.bin")
 _SECTION = lazy_bytes_pattern(rb"\s*\[\s*([\w-]+)(?:[.\s]+[^\]\n]*)?\]\s*", re.ASCII)
 _SETTING = lazy_bytes_pattern(
@@ -66,7 +66,13 @@ _CONFIGURED_SCRIPT = lazy_bytes_pattern(
 
 
 def controls_git(path: str, known: Container[str]) -> bool:
-    """Return whether a path in a project is that of a file by which a repository of `known` is controlled."""
+    """Return whether a path in a project is that of a file by which a repository of `known` is controlled.
+
+    Mercurial makes its `requires` with each repository, but an `hgrc` only with a clone.
+    """
+    folder, name = os.path.split(path)
+    if name == "hgrc" and f"{folder}/requires" in known:
+        return True
     return any(
         path.removesuffix(name) + mark in known
         for name in GIT_STEERING
