@@ -565,6 +565,9 @@ LOSING_OMISSIONS = [
     "// rest of the code will remain same",
     "// implement the rest of your code here",
     "// [Previous code remains exactly the same until the end]",
+    "# remaining methods go here",
+    "/* continues as before */",
+    "[lines omitted]",
     *(
         "  " + comment.replace("x", "rest of the file unchanged", 1)
         for comment in (
