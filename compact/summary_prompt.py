@@ -93,7 +93,7 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
     """
     settings = situation.settings
     window = situation.window.size
-    output = min(settings.summary_max_output_tokens, situation.window.max_output)
+    output = _max_output(situation)
     instructions = summary_instructions(focus, thinks=_has_thought(situation.folded))
     over = situation.tokens + INSTRUCTION_TOKENS + output - window
     leave_out = _oldest_exchanges(situation, over)
@@ -134,9 +134,10 @@ USUAL_SUMMARY_TOKENS = 1_500  # of the model's summary, however short the conver
 def summary_usage(situation: Situation, cached: bool) -> Usage:
     """Return the likely usage of a request for a summary; `cached`: prompts are cached."""
     folded = situation.folded
-    prompt = situation.tokens + INSTRUCTION_TOKENS
+    most = _max_output(situation)
+    prompt = min(situation.tokens + INSTRUCTION_TOKENS, situation.window.size - most)
     # An analysis or thinking of about the same length comes first.
-    output = 2 * situation.scaled(USUAL_SUMMARY_TOKENS)
+    output = min(2 * situation.scaled(USUAL_SUMMARY_TOKENS), most)
     if not cached:
         return Usage(input=prompt, output=output)
     since = situation.now - situation.settings.cache_ttl_s
@@ -145,6 +146,10 @@ def summary_usage(situation: Situation, cached: bool) -> Usage:
     if read:
         written = min(prompt, tokens_behind(folded, read) + INSTRUCTION_TOKENS)
     return Usage(cache_read=prompt - written, cache_written=written, output=output)
+
+
+def _max_output(situation: Situation) -> int:
+    return min(situation.settings.summary_max_output_tokens, situation.window.max_output)
 
 
 def _oldest_exchanges(situation: Situation, tokens: int) -> int:

@@ -129,3 +129,11 @@ def test_what_a_request_for_a_summary_uses_depends_on_the_cache():
     assert warm.cache_written < 2_000 + INSTRUCTION_TOKENS and warm.output == both
     world.now += world.settings.cache_ttl_s + 1
     assert summary_usage(world.situation, cached=True) == Usage(cache_written=prompt, output=both)
+
+
+def test_a_request_for_a_summary_uses_at_most_the_window():
+    world = World(window=4_000, judged=False)
+    world.user("begin " + "words " * 3_000)
+    usage = summary_usage(world.situation, cached=False)
+    assert usage.output == world.window.max_output < 2 * USUAL_SUMMARY_TOKENS
+    assert usage.input == 4_000 - usage.output
