@@ -89,7 +89,7 @@ def _without_rejected(
     return tools
 
 
-def is_believable(tokens: Any) -> TypeGuard[int]:
+def is_believable(tokens: object) -> TypeGuard[int]:
     """Return whether a server's value can be the context window or the output limit of a model."""
     return isinstance(tokens, int) and BELIEVED_LIMITS_TOKENS[0] <= tokens <= BELIEVED_LIMITS_TOKENS[1]
 

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from posixpath import normpath
-from typing import Any
 
 from transcripts import Block, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
@@ -104,7 +103,7 @@ def _is_name(name: str) -> bool:
     return _CASE_CHANGE_OR_UNDERSCORE.search(name) is not None or _HEX_ID.fullmatch(name) is not None
 
 
-def strings(value: Any) -> Iterator[str]:
+def strings(value: object) -> Iterator[str]:
     """Yield every string within a JSON value."""
     if isinstance(value, str):
         yield value

@@ -173,7 +173,7 @@ def _checked(key: str, value: Any) -> Any:
     return float(value) if isinstance(default, float) else value
 
 
-def _form(default: Any) -> str:
+def _form(default: object) -> str:
     match default:
         case str():
             return f"one of {', '.join(POLICY_NAMES)}"

@@ -121,7 +121,7 @@ class TokenCounter:
         names = (self.text(name) + ARGUMENT_FRAME_TOKENS for name in arguments)
         return sum(values) + sum(names)
 
-    def value(self, value: Any) -> int:
+    def value(self, value: object) -> int:
         """Return the tokens of a JSON value in compact form."""
         return self.text(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=dict))
 

@@ -56,7 +56,7 @@ class WrongValue(NamedTuple):
 
     path: tuple[str | int, ...]  # the name of a parameter, then where within its value
     kind: Literal["missing", "unknown", "wrong"]
-    value: Any = None
+    value: object = None
     reason: str = ""  # of a wrong value
 
 
@@ -177,7 +177,7 @@ class ToolContext(CommandContext):
     lookup: Callable[[], Originals] | None = None  # the transcript as it is now; None outside a session
     compact: Callable[[str], Awaitable[str]] | None = None  # None in a session that is not compacted
     page_bytes: Callable[[], int] = lambda: sys.maxsize  # of one page of a tool that pages, by the window
-    locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
+    locks: dict[str, asyncio.Lock] = field(default_factory=dict)  # by real path: one change at a time
     may_read: Callable[[str, str], bool] = lambda tool, path: True  # what searches may see
     servers: Any = None  # the run's agent.extensions.mcp.McpServers; None without any
     skills: Callable[[], Any] | None = None  # returns agent.app.skill_runs.SessionSkills; None without skills

@@ -195,7 +195,7 @@ async def _apply(
     It is planned again if another program changes the file meanwhile. Returns the change that was made, and a
     note about the write ("" for the usual way).
     """
-    lock: asyncio.Lock = call.context.locks.setdefault(path, asyncio.Lock())
+    lock = call.context.locks.setdefault(path, asyncio.Lock())
     async with lock:
         for _ in range(20):  # another program may change the file each time
             with os_errors_explained(path, call.context.folder):

@@ -291,7 +291,7 @@ def changed_files_since(changes: Iterable[FileChange], seqs: Iterable[int]) -> d
     return counts
 
 
-def _encoded(value: Any) -> bytes:
+def _encoded(value: object) -> bytes:
     """Return JSON of states by path."""
     try:
         return msgspec.json.encode(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from agent.app import THEMES
 from agent.formatting import format_count
@@ -46,7 +46,7 @@ class SettingRow(NamedTuple):
     """A setting, its value, and where it was set."""
 
     name: str
-    value: Any
+    value: object
     origin: str
 
 

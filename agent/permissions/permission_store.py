@@ -125,7 +125,7 @@ class PermissionStore:
         """Stop allowing a path in the sandbox; return whether it was allowed. Raises as `store_rule`."""
         found = [name for name in ("write", "read") if place in getattr(self.sandbox, name)]
         for action in found:
-            left: Any = tuple(each for each in getattr(self.sandbox, action) if each != place)
+            left: tuple[str, ...] = tuple(each for each in getattr(self.sandbox, action) if each != place)
             self.sandbox = replace(self.sandbox, **{action: left})
             if self.path is not None and place in stored_places(self.path).get(action, ()):
                 change_places(self.path, action, drop=(place,))

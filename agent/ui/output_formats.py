@@ -128,7 +128,7 @@ class RunOutput:
         self.command_error = ""
         self.command_code = 0
         self.answers_command = False
-        self.structured: Any = None
+        self.structured: dict[str, object] | None = None
         self._began_at = time.monotonic()
         self._requested_at: float | None = None
         self._api_seconds = 0.0
@@ -352,7 +352,7 @@ def stderr_line(event: events.Event) -> str:
             return ""
 
 
-def json_line(value: Any) -> str:
+def json_line(value: object) -> str:
     """Return JSON on one line without raw line separators or characters that a terminal obeys."""
     try:
         text = _to_json(value)
@@ -361,7 +361,7 @@ def json_line(value: Any) -> str:
     return _ESCAPED_IN_JSON.sub(lambda found: _escaped_in_json(found[0]), text)
 
 
-def _to_json(value: Any) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
 
 

@@ -22,7 +22,8 @@ from transcripts import Display
 from transcripts.facts import Clear, Fold, Result, User
 from transcripts.folding import fold
 from transcripts.messages import TextBlock
-from transcripts.search import Hit, SearchHits
+from transcripts.search import SearchHits
+from transcripts.search.hits import Hit
 
 from .file_session import text
 from .tool_run import run_tool

@@ -9,7 +9,8 @@ from tests.tables import each_row
 from transcripts.codec import encode_fact
 from transcripts.facts import Compacted, Metadata, Opened, Reply, Result, Rewound, Unthink, User
 from transcripts.folding import fold
-from transcripts.importers import IMPORT_FORMATS, UnreadableRecording, detect_format, import_session
+from transcripts.importers import UnreadableRecording, detect_format, import_session
+from transcripts.importers.detection import IMPORT_FORMATS
 from transcripts.messages import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 from .imported import kinds, results

@@ -25,8 +25,9 @@ from transcripts.file_states import SEARCH_FOLDER, RecordFiles
 from transcripts.folding import fold
 from transcripts.listing import ProjectRecords
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.search import Hit, ProjectSearch, filling, ranking, update_index
+from transcripts.search import ProjectSearch, filling, ranking, update_index
 from transcripts.search import index_file as database_file
+from transcripts.search.hits import Hit
 from transcripts.search.index_file import INDEX_VERSION, use_index
 from transcripts.search.originals import Originals
 from transcripts.search.ranking import SearchResult, search_records

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
-        "detection": "IMPORT_FORMATS MAX_RECORDING_BYTES detect_format import_file import_session",
+        "detection": "MAX_RECORDING_BYTES detect_format import_file import_session",
         "recording": "UnreadableRecording describe_skipped",
     },
 )

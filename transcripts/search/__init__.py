@@ -14,7 +14,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "filling": "IndexThread update_index",
-        "hits": "Hit ProjectSearch SearchHits",
+        "hits": "ProjectSearch SearchHits",
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
     },
 )

@@ -192,7 +192,7 @@ class Spawner:
         mine = [pid for pid in children if self.owner(pid, running[pid][1]) == command.number]
         return set(mine).union(*(process_table.descendants(pid, running) for pid in mine))
 
-    def connected_command(self, port: int) -> list[Any]:
+    def connected_command(self, port: int) -> list[int | str]:
         """Return [number, program, argument...] of the command that has connected from a port, else []."""
         for number, command in self.commands.items():
             if pid := process_table.connected_process(port, self.tree(command)):
