@@ -12,6 +12,7 @@ import logging
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -66,6 +67,21 @@ def proxy_for(url: str) -> str:
     named = getproxies()
     proxy = mask(named.get(parts.scheme) or named.get("all") or "")
     return proxy if "://" in proxy or not proxy else f"http://{proxy}"
+
+
+@contextmanager
+def proxies_of(http: Any) -> Iterator[None]:
+    """Turn the error of an HTTP client that is made with an unusable proxy into a RequestRejected.
+
+    `http` is the client's module, which reads the proxies from the environment.
+    """
+    try:
+        yield
+    except (http.InvalidURL, ValueError, ImportError) as error:
+        why = mask(str(error)).rstrip(".")
+        raise RequestRejected(
+            f"cannot use the proxy of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY: {why} (correct the variable)"
+        ) from error
 
 
 async def refuse_failures(http: Any, response: Any) -> None:

@@ -35,6 +35,7 @@ from .answer_reader import (
     no_cookies,
     no_reply,
     parse_event,
+    proxies_of,
     proxy_for,
     refuse_failures,
     whole_json,
@@ -122,7 +123,10 @@ class OpenAIModel(Struct):
         return data if event["type"] == "error" else None
 
     def connect(self) -> None:
-        """Import the HTTP client and create one (150 ms the first time). Raises AuthenticationError."""
+        """Import the HTTP client and create one (150 ms the first time).
+
+        Raises AuthenticationError, and RequestRejected for an unusable proxy.
+        """
         if self.client is not None:
             return
         if self.official and not self.key:
@@ -133,14 +137,16 @@ class OpenAIModel(Struct):
         self.silence = max(self.silence, self.stall or 0.0)
         self.stall = self.stall or (STALL_TIMEOUT_S if self.official else LOCAL_STALL_TIMEOUT_S)
         bearer = {"authorization": f"Bearer {self.key}"} if self.key else {}
-        self.client = httpx2.AsyncClient(
-            headers={**bearer, **self.headers},
-            timeout=httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S),
-            follow_redirects=False,
-            verify=tls_context(self.server),
-            event_hooks={"response": [partial(refuse_failures, httpx2)]},
-            cookies=no_cookies(),
-        )
+        trust = tls_context(self.server)
+        with proxies_of(httpx2):
+            self.client = httpx2.AsyncClient(
+                headers={**bearer, **self.headers},
+                timeout=httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S),
+                follow_redirects=False,
+                verify=trust,
+                event_hooks={"response": [partial(refuse_failures, httpx2)]},
+                cookies=no_cookies(),
+            )
 
     async def close(self) -> None:
         if self.client is not None:

@@ -603,8 +603,9 @@ def test_the_proxy_of_the_environment_is_chosen_as_other_programs_choose_it() ->
     assert chosen(ALLOWED, 80) == "two:8080"
     assert chosen("direct.example", 443) is chosen("git.corp.example", 80) is None
     assert proxy_for(ALLOWED, 443, {"all_proxy": "http://three"}) is not None
-    with pytest.raises(HostUnreachable, match="HTTPS_PROXY"):
-        proxy_for(ALLOWED, 443, {"HTTPS_PROXY": "socks5://four"})
+    for unusable in ("socks5://four", "http://four:x", "http://four:99999", "http://[::1", "http://"):
+        with pytest.raises(HostUnreachable, match="HTTPS_PROXY is not an http"):
+            proxy_for(ALLOWED, 443, {"HTTPS_PROXY": unusable})
 
 
 def test_tunnels_and_requests_go_through_the_users_own_proxy(tmp_path: Path, certificate: Path) -> None:

@@ -34,6 +34,7 @@ from agent.model.answer_reader import (
     no_cookies,
     no_reply,
     parse_event,
+    proxies_of,
     proxy_for,
     refuse_failures,
     whole_json,
@@ -104,7 +105,10 @@ class AnthropicModel(Struct):
         return self.assume_official or self.cloud is not None or self.server.rstrip("/") == OFFICIAL_URL
 
     def connect(self) -> None:
-        """Import the SDK and create the client (0.3 to 1 s the first time). Raises AuthenticationError."""
+        """Import the SDK and create the client (0.3 to 1 s the first time).
+
+        Raises AuthenticationError, and RequestRejected for an unusable proxy.
+        """
         if self.client is not None:
             return
         import httpx2  # 150 ms, and the SDK takes twice as long: not before the prompt is painted
@@ -228,7 +232,10 @@ class AnthropicModel(Struct):
 
 
 def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
-    """Return the SDK's client for the API, a compatible server or a cloud. Raises AuthenticationError."""
+    """Return the SDK's client for the API, a compatible server or a cloud.
+
+    Raises AuthenticationError, and RequestRejected for an unusable proxy.
+    """
     made = anthropic.AsyncAnthropic
     place: Mapping[str, str | None] = {"base_url": model.base_url}
     credentials: dict[str, Any] = {"api_key": model.key} if model.key else {}
@@ -240,19 +247,22 @@ def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
         credentials = {}
     timeout = model.http.Timeout(model.stall, connect=CONNECT_TIMEOUT_S)
     hooks = {"response": [partial(refuse_failures, model.http)]}
+    trust = tls_context(model.server)
+    with proxies_of(model.http):
+        http_client = anthropic.DefaultAsyncHttpxClient(
+            timeout=timeout,
+            follow_redirects=False,
+            event_hooks=hooks,
+            verify=trust,
+            cookies=no_cookies(),
+        )
     try:
         return made(
             **place,
             max_retries=0,
             timeout=timeout,
             default_headers=dict(model.headers) or None,
-            http_client=anthropic.DefaultAsyncHttpxClient(
-                timeout=timeout,
-                follow_redirects=False,
-                event_hooks=hooks,
-                verify=tls_context(model.server),
-                cookies=no_cookies(),
-            ),
+            http_client=http_client,
             **credentials,
         )
     except (anthropic.AnthropicError, ValueError) as error:

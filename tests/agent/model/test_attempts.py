@@ -9,6 +9,7 @@ import pytest
 
 from agent.errors import AuthenticationError, ModelError, RequestRejected, TransientError
 from agent.model.anthropic.client import AnthropicModel
+from agent.model.chat_completions.chat_client import ChatCompletionsModel
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from tests.tables import each_row
 
@@ -78,6 +79,17 @@ def test_a_proxy_that_wants_credentials_is_not_a_passing_fault(monkeypatch: pyte
             found = failure(url)
             assert isinstance(found, AuthenticationError) and found.code == 5
             assert "proxy" in str(found).lower() and "HTTPS_PROXY" in str(found)
+
+
+@each_row("url", ["http://me:secret-word@four:x", "ftp://four", "http://[::1", "socks5://four:1"])
+def test_a_proxy_of_no_use_is_named_before_any_request(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", url)
+    monkeypatch.setenv("https_proxy", url)
+    openai = ChatCompletionsModel(base_url="http://1.2.3.4", key="key")
+    for connect in (AnthropicModel("http://1.2.3.4", "key").connect, openai.connect):
+        with pytest.raises(RequestRejected, match=r"^cannot use the proxy of HTTPS_PROXY, ") as caught:
+            connect()
+        assert "secret-word" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -100,17 +100,18 @@ async def mirror_address(host: str, port: int, *, lookup: Resolver = resolve) ->
 
 
 def proxy_for(host: str, port: int, environ: Mapping[str, str]) -> SplitResult | None:
-    """Return the URL of the environment's proxy for a host. Raises HostUnreachable for unknown schemes."""
+    """Return the URL of the environment's proxy for a host. Raises HostUnreachable for one of no use."""
     scheme = "https" if port == 443 else "http"
     lower = {name.lower(): value for name, value in environ.items() if value and name.lower() != name}
     lower |= {name: value for name, value in environ.items() if name.lower() == name}
     named = lower.get(f"{scheme}_proxy") or lower.get("all_proxy")
     if not named or _goes_direct(host, port, lower.get("no_proxy", "")):
         return None
-    url = urlsplit(named if "://" in named else f"http://{named}")
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise HostUnreachable(f"{scheme.upper()}_PROXY is not an http:// or https:// URL")
-    return url
+    with suppress(ValueError):  # of brackets, or of a port
+        url = urlsplit(named if "://" in named else f"http://{named}")
+        if url.scheme in ("http", "https") and url.hostname and url.port != 0:
+            return url
+    raise HostUnreachable(f"{scheme.upper()}_PROXY is not an http:// or https:// URL")
 
 
 def _goes_direct(host: str, port: int, no_proxy: str) -> bool:
