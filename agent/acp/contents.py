@@ -75,7 +75,10 @@ def _link(uri: str, name: str) -> str:
 
 def _path_of(uri: str) -> str:
     """Return the path of a file's URI, "" for any other."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return ""
     return unquote(parts.path) if parts.scheme == "file" else ""
 
 

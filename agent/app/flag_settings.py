@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from msgspec import Struct, field, structs
 from agent.errors import ConfigError, UsageError
 from agent.permissions import known_rules, mode_named
 from agent.settings_files import read_settings
-from transcripts.storage import read_regular
+from transcripts.storage import expand_home, read_regular
 from transcripts.wording import cause_of
 
 from .options import Options
@@ -77,7 +78,7 @@ def added_folders(texts: Iterable[str], folder: Path) -> tuple[Path, ...]:
     """Return the real paths of additional directories, given relative to the project. Raises UsageError."""
     found = []
     for text in texts:
-        path = (folder / Path(text).expanduser()).resolve()
+        path = Path(os.path.realpath(folder / expand_home(text)))  # resolve() raises RuntimeError for a loop
         if not path.is_dir():
             raise UsageError(f"--add-dir {text}: no such directory")
         found.append(path)
@@ -98,7 +99,7 @@ def with_prompt_files(options: Options, folder: Path) -> Options:
 
 def _text_of(path: Path) -> str:
     try:
-        return read_regular(path.expanduser(), MAX_GIVEN_BYTES).decode("utf-8-sig", "replace")
+        return read_regular(expand_home(path), MAX_GIVEN_BYTES).decode("utf-8-sig", "replace")
     except OSError as error:
         raise UsageError(f"cannot read the system prompt from {path}: {cause_of(error)}") from error
 
@@ -109,7 +110,7 @@ def _object(text: str, folder: Path) -> dict[str, Any]:
         where = "--settings"
         data = text.encode("utf-8", "replace")
     else:
-        path = folder / Path(text).expanduser()
+        path = folder / expand_home(text)
         where = f"--settings {path}"
         if path.suffix == ".toml":
             return read_settings(path)

@@ -22,7 +22,7 @@ from msgspec import Struct
 from tools.files import MAX_IMAGE_FILE_BYTES, BadImage, FileError, load_file, load_image, media_type
 from tools.processes import filter_environment
 from transcripts import Block, ImageBlock, TextBlock
-from transcripts.storage import make_private_folders, replace_file
+from transcripts.storage import expand_home, make_private_folders, replace_file
 from transcripts.wording import cause_of
 
 IMAGES_FOLDER = "images"  # for images from the clipboard, in the state directory
@@ -45,7 +45,10 @@ def named_images(text: str) -> list[PastedImage]:
     Terminals insert dropped files as paths, quoted or with backslashes, or as file: URLs. Raises NoImage for
     a file that is not an image of a supported format.
     """
-    paths = list(_paths(text.strip()))
+    try:
+        paths = list(_paths(text.strip()))
+    except ValueError:  # a text such as file://[x
+        return []
     if not 0 < len(paths) <= 10 or not all(path.is_absolute() for path in paths):
         return []
     if not all(path.is_file() for path in paths) or any('"' in str(path) for path in paths):
@@ -62,7 +65,7 @@ def _paths(text: str) -> Iterator[Path]:
         if word.startswith("file://"):
             yield Path(unquote(urlsplit(word).path))
         else:
-            yield Path(word).expanduser()
+            yield expand_home(word)
 
 
 def checked_size(path: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from pathlib import Path
 
 from msgspec import structs
 
@@ -15,6 +14,7 @@ from agent.ports import HookEvent
 from agent.session import Session, post_command_text, record_opening, restore_news, with_command_text
 from tools.processes import command_runner
 from transcripts import FromElsewhere, RequestSent
+from transcripts.storage import expand_home
 
 from .agent_start import give_agents, give_skills
 from .context_building import (
@@ -57,7 +57,7 @@ class SessionFactory:
 
     def _resumed(self, wanted: str) -> Session:
         if self._repository.is_recording(wanted):
-            return self._repository.adopt(Path(wanted).expanduser())
+            return self._repository.adopt(expand_home(wanted))
         return self._repository.reopen(self._repository.named(wanted))
 
     async def adopt(self, wanted: str) -> ActiveSession:

@@ -35,7 +35,7 @@ from transcripts.export import (
     mask_session,
     write_private,
 )
-from transcripts.storage import make_private_folders
+from transcripts.storage import expand_home, make_private_folders
 from transcripts.wording import cause_of
 
 from .command_words import OneLineParser, asks_for_help
@@ -131,7 +131,7 @@ def export_session(words: list[str], folder: Path) -> int:
         pieces = export_pieces(folded, sid, suffix, lazy_results, masks)
     if target == "-":
         return print_pieces(pieces, raw=not sys.stdout.isatty())
-    path = folder / Path(target or f"{sid}{suffix}").expanduser()
+    path = folder / expand_home(target or f"{sid}{suffix}")
     try:
         if wanted == CLAUDE_CODE and not target:
             path = claude_code_path(claude_folder(os.environ) / "projects", sid, project)
@@ -146,7 +146,7 @@ def export_session(words: list[str], folder: Path) -> int:
 
 def _announce_export(wanted: str, folder: Path) -> None:
     """Announce that a long session is about to be converted; most of the time is spent on finding secrets."""
-    path = Path(wanted).expanduser()
+    path = expand_home(wanted)
     announce("converting", path if path.is_file() else ProjectRecords(folder).find(wanted), 3e6)
 
 

@@ -52,6 +52,7 @@ from transcripts import (
     read_transcript,
 )
 from transcripts.search import NOTHING_SAID, Originals
+from transcripts.storage import expand_home
 from transcripts.wording import pluralize
 
 from .command_words import OneLineParser, asks_for_help
@@ -107,7 +108,7 @@ def run_verify(words: list[str], folder: Path | None = None) -> int:
 def _find(home: Path, wanted: str) -> Path:
     """Return the transcript at a path, or of a session. Raises StoreError and FileNotFoundError."""
     if "/" in wanted or wanted.endswith(".jsonl"):
-        path = Path(wanted).expanduser().absolute()
+        path = expand_home(wanted).absolute()
         if not path.exists():
             raise FileNotFoundError(f"cannot verify {wanted}: no such file")
         return path

@@ -17,6 +17,7 @@ from agent.version import program_name
 from tools.files import FOLDER_FLAGS, closing, safe_open, write_new
 from transcripts import FromElsewhere, Opened, SessionInUse, SessionSummary, short_sid
 from transcripts.export import conversation_text, encoded, export_pieces
+from transcripts.storage import expand_home
 from transcripts.wording import cause_of, pluralize
 
 from .table import usage_of
@@ -145,7 +146,7 @@ async def rename_session(controller: Controller, argument: str) -> Event | None:
 async def export_session(controller: Controller, argument: str) -> Event | None:
     """Run /export."""
     session, _ = controller.in_use
-    path = controller.setup.folder / Path(unquoted(argument) or f"{session.sid}.md").expanduser()
+    path = controller.setup.folder / expand_home(unquoted(argument) or f"{session.sid}.md")
     path = Path(os.path.normpath(path))
     inside = path.is_relative_to(controller.setup.folder)
     if inside and (real := path.parent.resolve()) != path.parent:

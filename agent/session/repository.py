@@ -50,6 +50,7 @@ from transcripts import (
 )
 from transcripts.search import Originals
 from transcripts.secrets import SecretMasks
+from transcripts.storage import expand_home
 
 from .deferred_results import load_deferred, read_all
 from .session import CHARGE_TOPIC, Session
@@ -364,14 +365,14 @@ class SessionRepository(Struct):
 
     def is_recording(self, wanted: str) -> bool:
         """Return whether `wanted` is a file other than this directory's sessions, which is to be copied."""
-        path = Path(wanted).expanduser()
+        path = expand_home(wanted)
         if "/" not in wanted and path.suffix not in (".jsonl", ".traj", ".json"):
             return False
         return path.is_file() and self._own_file(wanted) is None
 
     def _own_file(self, wanted: str) -> Path | None:
         """Return the file of a session of this directory if `wanted` is its path, else None."""
-        path = Path(wanted).expanduser()
+        path = expand_home(wanted)
         real = self.home / RECORDS_FOLDER / path.name
         is_own = path.suffix == ".jsonl" and real.is_file() and path.exists() and path.samefile(real)
         return real if is_own else None

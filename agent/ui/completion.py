@@ -20,6 +20,7 @@ from tools.files import FileError, in_thread
 from tools.search import list_project
 from tools.text import is_plain
 from transcripts.patterns import lazy_pattern
+from transcripts.storage import expand_home
 
 from .terminal_text import one_line
 
@@ -81,7 +82,7 @@ def matching_paths(word: str, folder: Path, *, shell: bool) -> list[str]:
     """
     plain = re.sub(r"\\(.)", r"\1", word) if shell else word
     head, slash, base = plain.rpartition("/")
-    parent = folder / Path(f"{head}{slash}").expanduser() if slash else folder
+    parent = folder / expand_home(f"{head}{slash}") if slash else folder
     try:
         with os.scandir(parent) as entries:
             names = [

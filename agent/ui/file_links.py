@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from transcripts.patterns import lazy_pattern
+from transcripts.storage import expand_home
 
 from .terminal_text import LINK_END, PAINT_CODES, linked
 
@@ -20,7 +21,7 @@ _FILE_NAMED = lazy_pattern(  # with an optional line number
 
 def file_link(title: str, folder: str) -> str:
     """Return the address of the file at the start of a title, a path relative to `folder`."""
-    path = Path(folder) / Path(title.partition("  ")[0]).expanduser()
+    path = Path(folder) / expand_home(title.partition("  ")[0])
     return f"file://{os.uname().nodename}{quote(str(path))}"
 
 

@@ -18,6 +18,7 @@ from transcripts.storage.disk import (
     Disk,
     append_line,
     append_whole,
+    expand_home,
     make_private_folders,
     read_pieces,
     read_regular,
@@ -48,6 +49,18 @@ def fd(tmp_path: Path) -> Any:
 
 def content(fd: int) -> bytes:
     return os.pread(fd, 1000, 0)
+
+
+def test_the_beginning_of_a_path_is_a_home_directory_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    written = ("~", "~/a", "a/~", "~no such user/a", "/b")
+    assert [str(expand_home(each)) for each in written] == [
+        "/home/me",
+        "/home/me/a",
+        "a/~",
+        "~no such user/a",
+        "/b",
+    ]
 
 
 def test_a_line_is_appended_on_a_line_of_its_own(fd: int, tmp_path: Path) -> None:

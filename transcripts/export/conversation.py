@@ -19,7 +19,7 @@ from ..load import LazyResults, read_transcript
 from ..messages import TextBlock, ToolUseBlock, typed_blocks
 from ..render_text import block_text, content_text
 from ..secrets.masking import SecretMasks
-from ..storage.disk import opened_regular, read_regular
+from ..storage.disk import expand_home, opened_regular, read_regular
 from .formats import fact_mask
 
 MAX_OUTPUT_CHARS = 2_000  # of one output or input of a tool
@@ -40,7 +40,7 @@ def load_conversation(
 
     `tell` receives a line about what was left out of another agent's file. Raises StoreError and ValueError.
     """
-    path = Path(wanted).expanduser()
+    path = expand_home(wanted)
     if not (path.is_file() and ("/" in wanted or path.suffix)):
         path = ProjectRecords(folder).find(wanted)
     elif (imported := _imported(path)) is not None:

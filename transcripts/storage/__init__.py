@@ -12,7 +12,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "disk": (
-            "append_line is_foreign is_of_running_process locked make_private_folders opened_fd "
+            "append_line expand_home is_foreign is_of_running_process locked make_private_folders opened_fd "
             "opened_regular project_key read_pieces read_regular replace_file set_own_mode trusted_owners"
         ),
     },

@@ -51,6 +51,14 @@ class FileEndsEarly(OSError):
     """A file is shorter than expected, or its contents differ."""
 
 
+def expand_home(path: str | Path) -> Path:
+    """Return a path with its beginning `~` or `~NAME` replaced by the home directory, if there is one.
+
+    Path.expanduser raises RuntimeError for an unknown user.
+    """
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
 @contextmanager
 def opened_fd(path: Path, flags: int, disk: Disk = DISK) -> Iterator[int]:
     """Open a file or directory for a block; a new file is private. Yields the descriptor. Raises OSError."""

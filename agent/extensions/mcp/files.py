@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from agent.errors import UsageError
 from agent.settings_files import json_object
-from transcripts.storage import locked, make_private_folders, read_regular, replace_file
+from transcripts.storage import expand_home, locked, make_private_folders, read_regular, replace_file
 from transcripts.wording import cause_of
 
 from .entries import RawEntry, Scope, ServerEntry, is_flat, read_entry, servers_in, with_project
@@ -83,7 +83,7 @@ class ServerFiles(Struct, frozen=True):
                 if given.startswith("{"):
                     found |= servers_in(json.loads(given), "--mcp-config")
                     continue
-                path = self.folder / Path(given).expanduser()
+                path = self.folder / expand_home(given)
                 raw = json.loads(read_regular(path, MAX_MCP_FILE_BYTES).decode("utf-8-sig"))
                 found |= servers_in(raw, f"--mcp-config {given}")
             except (OSError, ValueError, RecursionError) as error:

@@ -183,7 +183,10 @@ class BrowserAnswer:
 
     def take(self, address: str) -> bool:
         """Take a URL; return whether it is the awaited one."""
-        parts = urlsplit(address.strip())
+        try:
+            parts = urlsplit(address.strip())
+        except ValueError:
+            return False
         query = parse_qs(parts.query)
         if parts.path != CALLBACK_PATH or not ({"code", "error"} & set(query)):
             return False

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from transcripts.storage import expand_home
+
 from .entries import ServerEntry
 
 MISSING_LIBRARY = "it needs the extra mcp: pip install 'makeroom[mcp]'"
@@ -26,13 +28,13 @@ def find_program(entry: ServerEntry, environ: Mapping[str, str], folder: Path) -
     """Return the file of a server's program; one with a slash is relative to its directory."""
     if "/" not in entry.command:
         return shutil.which(entry.command, path=server_environ(entry, environ).get("PATH", os.defpath))
-    found = server_folder(entry, folder) / Path(entry.command).expanduser()
+    found = server_folder(entry, folder) / expand_home(entry.command)
     return str(found) if os.access(found, os.X_OK) and found.is_file() else None
 
 
 def server_folder(entry: ServerEntry, folder: Path) -> Path:
     """Return the directory that a server starts in: the project's, or one that is relative to it."""
-    return folder / Path(entry.cwd).expanduser()
+    return folder / expand_home(entry.cwd)
 
 
 def server_environ(entry: ServerEntry, environ: Mapping[str, str]) -> dict[str, str]:

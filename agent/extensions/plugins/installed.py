@@ -7,7 +7,9 @@ enabledPlugins                             in settings files: {"name@marketplace
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +18,7 @@ from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
 from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder, json_object_in
-from transcripts.storage import is_foreign
+from transcripts.storage import expand_home, is_foreign
 
 from .contents import Plugin, read_plugin
 
@@ -51,7 +53,7 @@ class PluginPlaces(Struct, frozen=True):
                 plugin = replace(plugin, problem="in the project itself; use --plugin-dir to load it")
             found.append(_read(plugin, entry.fields))
         for text in self.given:
-            root = (self.folder / Path(text).expanduser()).resolve()
+            root = Path(os.path.realpath(self.folder / expand_home(text)))
             problem = "" if root.is_dir() else "no such directory"
             plugin = Plugin(root.name, root, source="flag", problem=problem)
             found.append(_read(plugin, {}))
@@ -115,7 +117,7 @@ def _installed(places: PluginPlaces) -> dict[str, Path]:
         wide = [each for each in records if not each.get("projectPath")]
         for record in (near or wide)[:1]:
             if isinstance(place := record.get("installPath"), str):
-                found[id] = Path(place).expanduser()
+                found[id] = expand_home(place)
     return found
 
 
@@ -135,9 +137,10 @@ class _Marketplace(NamedTuple):
         listed = json_object_in(top / ".claude-plugin" / "marketplace.json", MAX_LIST_BYTES)
         entry = next((each for each in _objects(listed.get("plugins")) if each.get("name") == name), {})
         source = entry.get("source")
-        if not isinstance(source, str) or not (top / source).resolve().is_relative_to(top.resolve()):
-            return cls(entry)
-        return cls(entry, top / source)
+        with suppress(ValueError):  # of a NUL
+            if isinstance(source, str) and (top / source).resolve().is_relative_to(top.resolve()):
+                return cls(entry, top / source)
+        return cls(entry)
 
 
 def _objects(given: object) -> Iterator[Mapping[str, Any]]:

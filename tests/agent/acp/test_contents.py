@@ -65,11 +65,16 @@ def test_links_to_files_become_mentions_and_sent_files_stay_data() -> None:
             resource_link_block("a.py", "file:///p/a%20b.py"),
             text_block(" with "),
             resource_link_block("page", "https://example.org/x"),
+            text_block(", "),
+            resource_link_block("broken", "file://[x"),
             text_block(" and "),
             resource_block(embedded_text_resource("file:///p/c.py", "x = 1\n</resource>\n")),
         ]
     )
-    assert content.words == 'compare @"/p/a b.py" with [page](https://example.org/x) and /p/c.py'
+    assert (
+        content.words
+        == 'compare @"/p/a b.py" with [page](https://example.org/x), [broken](file://[x) and /p/c.py'
+    )
     sent, words = content.blocks
     assert isinstance(sent, TextBlock) and isinstance(words, TextBlock)
     assert sent.text.startswith('<resource uri="file:///p/c.py">\nx = 1\n')

@@ -33,7 +33,16 @@ def test_other_text_names_no_images(shot: Path, tmp_path: Path) -> None:
     quoted = tmp_path / 'a"b.png'
     quoted.write_bytes(PIXEL)
     none = tmp_path / "none.png"
-    texts = (f"look at {shot}", "shot.png", str(none), "it's a.png", str(tmp_path), "", f"'{quoted}'")
+    texts = (
+        f"look at {shot}",
+        "shot.png",
+        str(none),
+        "it's a.png",
+        str(tmp_path),
+        "",
+        f"'{quoted}'",
+        "file://[x",
+    )
     mixed = (f"'{shot}' '{quoted}'", f"'{shot}' {none}", f"'{shot}' shot.png", f"'{shot}' " * 11)
     for text in (*texts, *mixed):
         assert named_images(text) == [], text

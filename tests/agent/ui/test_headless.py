@@ -150,6 +150,7 @@ def test_an_inherited_pipe_that_says_nothing_does_not_hang(here: Run) -> None:
         (["x", "--settings", '{"sandbox":{"enabled":true,"network":{}}}'], 2, "cannot be enforced"),
         (["x", "--settings", "nowhere.json"], 2, "nowhere.json"),
         (["x", "--add-dir", "nowhere"], 2, "no such directory"),
+        (["x", "--add-dir", "~no such user/a"], 2, "no such directory"),
     ],
 )
 def test_wrong_use_is_exit_code_2_and_says_what_to_do(

@@ -97,6 +97,7 @@ def test_only_the_answer_to_the_login_is_taken() -> None:
         answer.expect("https://a.example/authorize?client_id=c&state=s1")
         others = ["code=x&state=s2", "code=x", "error=denied", "state=s1", "code=x&state=s1&state=s2"]
         assert not any(answer.take(f"/callback?{each}") for each in others)
+        assert not answer.take("http://[127.0.0.1/callback?code=x&state=s1")
         assert answer.take("http://127.0.0.1:9/callback?code=x&state=s1")
 
     asyncio.run(run())

@@ -8,9 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from agent.extensions.plugins import Plugin, PluginPlaces, plugin_items
+from agent.extensions.plugins.installed import NOT_INSTALLED
 from agent.extensions.skills import StylePlaces
 from agent.extensions.skills.files import Skill, read_plugin_skills
 from tests.agent.commands.controller_run import ControllerRun, run_controller
+from tests.tables import each_row
 
 ID = "tools@market"
 HOOK = {"hooks": [{"type": "command", "command": 'echo "by $CLAUDE_PLUGIN_ROOT"; exit 0'}]}
@@ -117,6 +119,18 @@ def test_an_entry_of_a_marketplace_can_replace_the_manifest(places: Places) -> N
     (plugin,) = places.found()
     assert plugin.contents == "1 skill"
     assert plugin.ignored == (("skills", "'../../..' is not a path in the plugin"),)
+
+
+@each_row("source", ["./\0", "../.."])
+def test_a_plugin_whose_places_lead_nowhere_is_not_on_this_machine(source: str, tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    places.install()
+    record = {"scope": "user", "installPath": "~no such user/tools"}
+    places.write(places.plugins / "installed_plugins.json", {"plugins": {ID: [record]}})
+    entry = {"name": "tools", "source": source}
+    places.write(places.plugins / "marketplaces/market/.claude-plugin/marketplace.json", {"plugins": [entry]})
+    (plugin,) = places.found("~no such user/other")[:1]
+    assert plugin.problem == NOT_INSTALLED
 
 
 def test_the_parts_of_a_manifest_are_loaded_or_named(places: Places) -> None:
