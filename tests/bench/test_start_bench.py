@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -28,7 +29,7 @@ from transcripts.session_lock import RECORDS_FOLDER
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 ROUNDS = 6  # of which the best counts: the first one compiles
-MAX_READY_TO_PAINTED = 2  # of a new session: both are below 0.25 s
+MAX_READY_TO_PAINTED = 4  # CPU time of a new session, in which the SDK is loaded as well: 2.6 to 3.3
 MAX_RESUMED_TO_PAINTED = 6
 MAX_ECHO_P99_MS = 20  # of a key typed while the rest is loaded
 LOADING_S = 0.8  # from the first paint on, in which all is loaded
@@ -75,28 +76,43 @@ def started(folder: Path, server: Server, words: str) -> Iterator[tuple[PtyTermi
         yield terminal.sees("❯"), lambda: time.perf_counter() - began
 
 
-def seconds_of_a_start(folder: Path, server: Server, typed: str, shown: str) -> tuple[float, float]:
-    """(until the prompt is painted, until what was typed then has its effect) of a new session."""
+class StartTimes(NamedTuple):
+    """Seconds of a new session until it is painted, and until what is typed then has its effect.
+
+    The others are of CPU time, which other programs hardly change.
+    """
+
+    painted: float
+    ready: float
+    cpu_painted: float
+    cpu_ready: float
+
+
+def times_of_a_start(folder: Path, server: Server, typed: str, shown: str) -> StartTimes:
     with started(folder, server, "") as (terminal, seconds):
         painted = seconds()
+        cpu_painted = cpu_seconds(terminal.child)
         terminal.type(typed).until(lambda: shown in terminal.everything, shown)
         ready = seconds()
+        cpu_ready = cpu_seconds(terminal.child)
         terminal.type("\x04\x04").ends()
-    return painted, ready
+    return StartTimes(painted, ready, cpu_painted, cpu_ready)
 
 
 def test_a_new_session_is_ready_soon_after_it_is_painted(tmp_path: Path) -> None:
     """Ready: /help, typed at the first paint, is answered. A prompt is drawn as sent, and leaves, later."""
     with Server(ScriptedModel(["the answer"] * ROUNDS)) as server:
-        helped = [seconds_of_a_start(tmp_path, server, "/help\r", "More: /help") for _ in range(ROUNDS)]
-        asked = [seconds_of_a_start(tmp_path, server, "hi\r", "the answer") for _ in range(ROUNDS)]
-    painted, ready = min(start[0] for start in (*helped, *asked)), min(start[1] for start in helped)
-    answered = min(start[1] for start in asked)
-    print(
-        f"\na new session: painted {painted:.2f} s, ready {ready:.2f} s, ratio {ready / painted:.2f}", end=""
-    )
+        helped = [times_of_a_start(tmp_path, server, "/help\r", "More: /help") for _ in range(ROUNDS)]
+        asked = [times_of_a_start(tmp_path, server, "hi\r", "the answer") for _ in range(ROUNDS)]
+    painted = min(start.painted for start in (*helped, *asked))
+    ready = min(start.ready for start in helped)
+    answered = min(start.ready for start in asked)
+    cpu_painted = min(start.cpu_painted for start in (*helped, *asked))
+    cpu_ready = min(start.cpu_ready for start in helped)
+    print(f"\na new session: painted {painted:.2f} s, ready {ready:.2f} s", end="")
+    print(f"; of CPU {cpu_painted:.2f} and {cpu_ready:.2f} s (load {os.getloadavg()[0]:.1f})", end="")
     print(f"; a prompt typed at the first paint is answered at {answered:.2f} s")
-    assert ready <= MAX_READY_TO_PAINTED * painted
+    assert cpu_ready <= MAX_READY_TO_PAINTED * cpu_painted
 
 
 def test_seconds_until_a_long_session_continues(tmp_path: Path) -> None:
@@ -140,16 +156,34 @@ MAX_TO_LIBRARIES = 3.0
 PEERS: Mapping[str, Sequence[str]] = {"claude": ("-p", "echo")}  # measured in turn where they are on the PATH
 
 
+# The peak of a program's memory includes that of its parent at the fork, so a small parent starts it.
+MEASURE = """
+import os, sys, time
+began = time.perf_counter()
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+used = os.wait4(pid, 0)[2]
+print(time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, file=sys.stderr)
+"""
+
+
 def cost(argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> tuple[float, float, float]:
     """Run a program to its end; returns (wall seconds, CPU seconds, MB at most)."""
-    began = time.perf_counter()
-    process = subprocess.Popen(
-        argv, cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    measured = subprocess.run(
+        [sys.executable, "-S", "-c", MEASURE, *argv],
+        cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    _, _, used = os.wait4(process.pid, 0)
-    process.returncode = 0  # it was waited for
-    return time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    wall, cpu, size = map(float, measured.stderr.splitlines()[-1].split())
+    return wall, cpu, size
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and of the children that it has waited for, 0 without /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_seconds_of_a_whole_answer_without_a_screen(tmp_path: Path) -> None:
