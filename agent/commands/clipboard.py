@@ -37,7 +37,7 @@ async def copy_answer(controller: Controller, argument: str) -> Event | None:
         return Notice("no answer to copy yet")
     number = 1
     if argument:
-        number = int(argument) if argument.isdigit() else 0
+        number = int(argument) if argument.isdecimal() else 0
     if not 1 <= number <= len(answers):
         return usage_notice("copy", f"cannot copy answer {argument!r}: N must be from 1 to {len(answers)}")
     text = printable(answers[number - 1])  # what is pasted into a shell must not end the paste

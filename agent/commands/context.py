@@ -280,7 +280,7 @@ async def pin(controller: Controller, argument: str) -> Event | None:
     pins = pins_of(session.folded.metadata)
     verb, _, rest = argument.partition(" ")
     if verb == "remove":
-        if not rest.isdigit() or int(rest) not in pins:
+        if rest not in map(str, pins):
             return usage_notice("pin", f"cannot remove pin {rest!r}: not found")
         session.add_metadata("unpin", {"id": int(rest)})
     elif argument:

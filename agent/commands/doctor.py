@@ -20,6 +20,7 @@ from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions import ignored_by_place
 from agent.formatting import format_bytes
+from agent.model import proxy_for
 from agent.shell import missing_programs
 from agent.version import __version__
 from tools.sandbox import short_path
@@ -135,7 +136,7 @@ def _findings(controller: Controller) -> Iterator[Finding]:
         server = controller.services.selection.model.server
         key = "set, or not needed for a local server" if found_key else "missing"
         yield Finding("API key", key, remedy)
-        yield probe_server(server, setup.environ)
+        yield probe_server(server)
     yield from map(_disk, dict.fromkeys((setup.folder, setup.config.state_dir)))
     for gap in context.checkpoints.uncovered() if context.checkpoints else ["no transcript is kept"]:
         remedy = "undo these changes by hand if you need to"
@@ -193,13 +194,12 @@ def _terminal(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding("locale", charset or "none", remedy, optional=True)
 
 
-def probe_server(address: str, environ: Mapping[str, str]) -> Finding:
+def probe_server(address: str) -> Finding:
     """Try to connect to the address that requests go to."""
     parts = urlsplit(address)
     shown = mask(address)
-    name = f"{parts.scheme}_proxy"
-    if proxy := environ.get(name) or environ.get(name.upper()):
-        return Finding("server", f"{shown}, not checked because of the proxy {mask(proxy)}")
+    if proxy := proxy_for(address):
+        return Finding("server", f"{shown}, not checked because of the proxy {proxy}")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         socket.create_connection((parts.hostname or "", port), 3.0).close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -128,7 +129,7 @@ def _named_path(sandbox: SessionSandbox, text: str) -> Path:
 
 def _forget(sandbox: SessionSandbox, text: str) -> str:
     store = sandbox.permissions
-    place = str(_named_path(sandbox, text).resolve())
+    place = os.path.realpath(_named_path(sandbox, text))
     with suppress(ValueError):
         text = _host_of(text) if "://" in text else text
     rules = [rule for rule in store.rules.allow if rule.tool == REACHING and rule.pattern == text.lower()]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .answer_reader import *
     from .anthropic.catalog import *
     from .anthropic.client import *
     from .anthropic.clouds import *
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
+        "answer_reader": "proxy_for",
         "anthropic.catalog": "CATALOG",
         "anthropic.client": "AnthropicModel",
         "anthropic.clouds": "cloud_of",

@@ -227,6 +227,7 @@ def test_a_command_with_nothing_to_show_or_a_wrong_argument_says_so(tmp_path: Pa
         "/drop": "name a block by its id; /context lists the largest (usage: /drop [ID])",
         "/drop r9": "cannot drop r9: no block in the context has this id (see /context)",
         "/pin": "nothing is pinned; use /pin TEXT to keep a sentence",
+        "/pin remove ²": "cannot remove pin '²': not found (usage: /pin [TEXT | remove N])",
         "/pin remove 4": "cannot remove pin '4': not found (usage: /pin [TEXT | remove N])",
         "/rewind": "nothing to rewind: no earlier prompts",
         "/cost why": "no requests yet",
@@ -263,6 +264,7 @@ def test_a_command_with_nothing_to_show_or_a_wrong_argument_says_so(tmp_path: Pa
         "!": "usage: !COMMAND",
     }
     later = {
+        "/copy ²": "cannot copy answer '²': N must be from 1 to 1 (usage: /copy [N])",
         "/copy 2": "cannot copy answer '2': N must be from 1 to 1 (usage: /copy [N])",
         "/rewind 0": "cannot rewind to '0': N must be from 1 to 1 (usage: /rewind",
         "/rewind x": "cannot rewind to 'x': N must be from 1 to 1 (usage: /rewind",

@@ -163,14 +163,24 @@ def test_a_report_of_a_fault_is_written_without_secrets_and_sent_nowhere(tmp_pat
     run_controller(tmp_path, work)
 
 
-def test_a_server_that_cannot_be_reached_is_found() -> None:
+def test_a_server_that_cannot_be_reached_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        assert probe_server(address, {}) == Finding("server", address)
-    found = probe_server(address, {})
+        assert probe_server(address) == Finding("server", address)
+        monkeypatch.setenv("HTTP_PROXY", "http://proxy:3128")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        assert probe_server(address) == Finding("server", address)
+    found = probe_server(address)
     assert "base_url in /config" in found.remedy and f"cannot connect to {address}: " in found.found
-    with_proxy = probe_server(address, {"HTTP_PROXY": "http://proxy:3128"})
-    assert with_proxy == Finding("server", f"{address}, not checked because of the proxy http://proxy:3128")
+    monkeypatch.delenv("NO_PROXY")
+    by_proxy = Finding("server", f"{address}, not checked because of the proxy http://proxy:3128")
+    assert probe_server(address) == by_proxy
+    monkeypatch.delenv("HTTP_PROXY")
+    monkeypatch.setenv("ALL_PROXY", "proxy:3128")
+    assert probe_server(address) == by_proxy
 
 
 def test_another_directory_can_be_worked_in(tmp_path: Path) -> None:
