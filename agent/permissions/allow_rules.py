@@ -130,7 +130,7 @@ def lasting_rule(line: str, covered: Coverage) -> Rule | None:
     beginning = beginnings.pop() if len(beginnings) == 1 and not is_beyond else None
     if beginning is not None and all(map(shell.CommandPattern.parse(beginning).covers, doubted)):
         return Rule(RUNNING, beginning)
-    exact = exact_rule(RUNNING, line)
+    exact = exact_rule(line)
     can_be_read = len(line) <= 2_000
     return exact if can_be_read and _can_be_kept(exact) else None
 

@@ -143,9 +143,9 @@ def known_rules(text: str, restricting: bool = False) -> tuple[tuple[Rule, ...],
     return tuple(found), tuple(others)
 
 
-def exact_rule(tool: str, line: str) -> Rule:
+def exact_rule(line: str) -> Rule:
     """Return the rule for exactly this command line."""
-    return Rule(tool, line.strip(_BLANKS), exact=True)
+    return Rule(RUNNING, line.strip(_BLANKS), exact=True)
 
 
 def _written_rules(text: str) -> Iterator[_WrittenRule]:

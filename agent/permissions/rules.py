@@ -245,7 +245,7 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
 def _exact_rule(access: Access) -> Rule | None:
     """Return the rule for exactly the line of an access, None if it is too long to be read first."""
     line = access.target
-    return exact_rule(RUNNING, line) if len(line) <= 10_000 else None  # no one reads a longer line
+    return exact_rule(line) if len(line) <= 10_000 else None  # no one reads a longer line
 
 
 def _judge_without_ask_rules(tool: str, access: Access, rules: PermissionRules) -> Verdict:

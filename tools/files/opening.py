@@ -65,7 +65,7 @@ async def in_thread(work: Callable[[threading.Event], T], timeout_s: float = FIL
         ) from None
 
 
-def safe_open(path: str, flags: int, mode: int = 0o666, *, base: int | None = None) -> int:
+def safe_open(path: str, flags: int, *, base: int | None = None) -> int:
     """Return a descriptor of the canonical path. Raises OSError, also if any part of the path is a link.
 
     With `base`, the path is relative to the directory that is open as that descriptor.
@@ -77,7 +77,7 @@ def safe_open(path: str, flags: int, mode: int = 0o666, *, base: int | None = No
             inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
             os.close(here)
             here = inner
-        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=here)
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=here)
     finally:
         os.close(here)
 

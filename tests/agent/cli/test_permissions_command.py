@@ -75,9 +75,7 @@ def test_settings_stored_rules_and_flags_count_as_in_a_session(checker: Checker)
     settings = checker.project / ".makeroom" / "settings.toml"
     settings.parent.mkdir()
     settings.write_text('deny = ["bash(curl)"]\npermission_mode = "dontAsk"\nallow = ["bash"]\n')
-    store_rule(
-        permissions_path(checker.home / ".config" / "makeroom", checker.project), exact_rule("bash", "a > b")
-    )
+    store_rule(permissions_path(checker.home / ".config" / "makeroom", checker.project), exact_rule("a > b"))
     done = checker.run("sudo curl x\na > b\nmake x\nmake y\n", "check", "--allowedTools", "bash(make x)")
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["verdict"] for each in found] == ["deny", "allow", "allow", "deny"]

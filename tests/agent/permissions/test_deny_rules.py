@@ -266,7 +266,7 @@ def test_what_may_be_denied_needs_approval_in_every_mode_until_that_line_is_allo
         if mode in ("dontAsk", "plan"):
             assert verdict.answer == "deny"
             continue
-        assert verdict.answer == "ask" and verdict.rule == rule and verdict.prefix == exact_rule("bash", line)
+        assert verdict.answer == "ask" and verdict.rule == rule and verdict.prefix == exact_rule(line)
         assert verdict.why == "it may run a command that the rule bash(rm) denies" and verdict.binding
         allowed = PermissionRules(mode, (verdict.prefix,), denied, "/w", sandboxed=sandbox)  # type: ignore[arg-type]
         assert judge_call("bash", [Access("run", line)], allowed).answer == "allow"

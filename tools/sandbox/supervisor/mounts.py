@@ -69,12 +69,11 @@ from .system_calls import (
     NO_EXEC,
     NO_SETUID,
     PRIVATE,
-    READ_ONLY,
     RECURSIVE,
     attach_mount,
     clone_mount,
+    make_read_only,
     mount,
-    set_mount,
 )
 
 TYPE_CHECKING = False  # see __init__.py
@@ -102,7 +101,7 @@ def build_tree(profile: ProfileMessage, shared: Mapping[str, str]) -> dict[str, 
     devices = {name: clone_mount(f"/dev/{name}") for name in DEVICES if os.path.exists(f"/dev/{name}")}
     hidden = _existing(profile["hidden"])
     shells = _make_shells([path for path in hidden if any(inside(place, path) for place in places)], places)
-    set_mount("/", READ_ONLY)  # including all that is taken from the stage
+    make_read_only("/")  # including all that is taken from the stage
     for place in [place for place in views if place in TEMPORARY]:
         attach_mount(views.pop(place), place)
     for path, shell in shells.items():
@@ -131,12 +130,12 @@ def _take_places(profile: ProfileMessage) -> dict[str, int]:
     paths.discard("/")  # is made read-only as it is
     places = {path: clone_mount(path) for path in paths if os.path.isdir(path) or os.path.isfile(path)}
     places[private] = clone_mount(private, recursive=False)  # without the stage, which is mounted in it
-    set_mount(places[private], READ_ONLY)
+    make_read_only(places[private])
     for path in shown_places(profile):
         places[path] = clone_mount(path)
-        set_mount(places[path], READ_ONLY)
+        make_read_only(places[path])
     if not profile["project_writable"] and folder in places:
-        set_mount(places[folder], READ_ONLY)
+        make_read_only(places[folder])
     return places
 
 
@@ -227,7 +226,7 @@ def kept_places(profile: ProfileMessage) -> list[str]:
 
 def _protect(path: str) -> None:
     mount(path, path, None, BIND | RECURSIVE)
-    set_mount(path, READ_ONLY)
+    make_read_only(path)
 
 
 def _mount_devices(devices: dict[str, int]) -> None:

@@ -16,7 +16,7 @@ from .cache_layers import mount_overlay, reserve_layer
 from .levels import SharedState, start_sandbox
 from .memory_group import make_memory_group, remove_memory_group
 from .mounts import DEVICES, MAX_TEMPORARY_BYTES, TEMPORARY
-from .system_calls import BIND, NO_DEVICES, NO_EXEC, NO_SETUID, READ_ONLY, call, mount, set_mount
+from .system_calls import BIND, NO_DEVICES, NO_EXEC, NO_SETUID, call, make_read_only, mount
 
 TYPE_CHECKING = False  # see __init__.py
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _hide_record(path: str) -> None:
     """Hide the contents of a directory of transcripts. git ignores the directory. Raises OSError."""
     mount("tmpfs", path, "tmpfs", NO_SETUID | NO_DEVICES | NO_EXEC, "mode=0555,size=64k")
     _ignore_all(path)
-    set_mount(path, READ_ONLY, recursive=False)
+    make_read_only(path, recursive=False)
 
 
 def _ignore_all(folder: str) -> None:
@@ -148,5 +148,5 @@ def _make_stage(folder: str) -> int:
         os.close(os.open(f"{folder}/{name}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
     stage = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     mount(f"{folder}/empty", folder, None, BIND)  # hides it from commands outside the sandbox
-    set_mount(folder, READ_ONLY, recursive=False)
+    make_read_only(folder, recursive=False)
     return stage

@@ -24,7 +24,7 @@ SUBREAPER = 36
 NO_NEW_PRIVS = 38
 AMBIENT = 47
 # Flags of mounts, the same for MS_ and MOUNT_ATTR_ in linux/mount.h.
-READ_ONLY = 1
+_READ_ONLY = 1
 NO_SETUID = 2
 NO_DEVICES = 4
 NO_EXEC = 8
@@ -85,13 +85,16 @@ def attach_mount(fd: int, path: str) -> None:
         os.close(fd)
 
 
-def set_mount(where: str | int, attributes: int, recursive: bool = True) -> None:
-    """Add attributes such as READ_ONLY to the mounts at a path or a descriptor. Raises OSError."""
+def make_read_only(where: str | int, recursive: bool = True) -> None:
+    """Make the mount at a path or a descriptor, with `recursive` those below it too, read-only.
+
+    Raises OSError.
+    """
     import struct
 
     fd, path = (_AT_FDCWD, os.fsencode(where)) if isinstance(where, str) else (where, b"")
     flags = (_AT_RECURSIVE if recursive else 0) | (0 if path else _AT_EMPTY_PATH)
-    wanted = struct.pack("=4Q", attributes, 0, 0, 0)
+    wanted = struct.pack("=4Q", _READ_ONLY, 0, 0, 0)
     call("syscall", _MOUNT_SETATTR, fd, path, flags, wanted, len(wanted))
 
 
