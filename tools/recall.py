@@ -107,7 +107,7 @@ Return the original of text that was shortened, cleared or summarized in this co
 - `id` (r57, or r57.2 for one part), as given in a placeholder or summary: the exact text, page by page.
 - `query`, words or a question: the best matches, with their ids.
 
-A file may have changed since then: read it again before you edit it.""",
+A file may have changed since then: read it again before you rely on it.""",
     arguments=RecallArguments,
     kind="recalls",
     title=lambda arguments: (arguments.id or arguments.query or "").strip(),

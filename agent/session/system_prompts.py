@@ -73,9 +73,14 @@ TOOL_LINES = (
         "File tools take paths relative to the project, not to the current directory of bash.",
     ),
     PromptLine(
-        "",
+        "ask_user",
         "If a call is denied, do not repeat it or work around the denial: follow the reason given, find an "
         "allowed approach, or ask.",
+    ),
+    PromptLine(
+        "!ask_user",
+        "If a call is denied, do not repeat it or work around the denial: follow the reason given, find an "
+        "allowed approach, or say what you would need.",
         "If a call is denied, do not repeat it or work around the denial: follow the reason given, or ask.",
     ),
     PromptLine(

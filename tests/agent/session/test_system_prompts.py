@@ -69,6 +69,13 @@ def test_the_line_about_ambiguous_requests_fits_the_tools() -> None:
         assert line in text and text.count("If the request is ambiguous") == 1
 
 
+def test_only_where_someone_answers_a_denied_call_may_be_asked_about() -> None:
+    for tools, end in ((["read"], "or say what you would need."), (["ask_user"], "or ask.")):
+        [text] = system_prompt({}, tools)
+        [line] = [line for line in text.split("\n") if line.startswith("- If a call is denied")]
+        assert line.endswith(end)
+
+
 def test_no_prompt_of_a_session_or_an_agent_names_a_tool_that_is_not_offered() -> None:
     chance = random.Random(28)
     names = {*TOOL_NAMES}
