@@ -128,6 +128,14 @@ def test_no_export_shows_a_secret_or_what_was_rewound(suffix: str) -> None:
     assert "forget this" not in text
 
 
+def test_a_result_on_a_page_is_one_of_an_error_or_not() -> None:
+    call = ToolUseBlock("t", "bash", {"command": "false"})
+    failed = Result(2, 0.0, 1, 0, (TextBlock("no"),), error=True)
+    for result, kind in ((failed, "error"), (replace(failed, error=False), "result")):
+        page = page_of([Reply(1, 0.0, (call,)), result])
+        assert f"<article class={kind} id=r2><details class={kind}><summary>{kind} of bash false" in page
+
+
 @pytest.mark.parametrize("suffix", [".md", ".html"])
 def test_the_time_reported_is_that_of_the_beginning_also_after_a_change_of_the_model(suffix: str) -> None:
     facts = session()

@@ -185,6 +185,13 @@ def test_a_prompt_without_an_answer_is_removed_without_folding_again() -> None:
     assert folded.conversation is conversation and len(folded.entries) == 2
 
 
+def test_a_prompt_that_was_followed_by_a_compaction_is_removed_with_it() -> None:
+    facts = [HELLO, exchange(2, TextBlock("hi"))]
+    micro = Compacted(4, 0.0, "micro", "auto", (Clear(1, 0, "text", "GONE"),))
+    folded = fold([*facts, User(3, 0.0, (TextBlock("forget this"),)), micro, Rewound(5, 0.0, 3)])
+    assert shown(folded) == shown(fold(facts))
+
+
 def exchange(seq: int, *blocks: object) -> Reply:
     return Reply(seq, 0.0, tuple(blocks))  # type: ignore[arg-type]
 
@@ -436,11 +443,12 @@ def test_with_edits_can_leave_out_those_of_one_fact() -> None:
 
 def test_facts_can_be_replaced_and_gaps_stay_gaps() -> None:
     thinking = exchange(5, ThinkingBlock("hm", "sig"), TextBlock("hi"))
-    again = User(6, 0.0, (TextBlock("c"),))
-    folded = fold([HELLO, User(4, 0.0, (TextBlock("b"),)), thinking, again, Rewound(7, 0.0, 6)])
+    again = [User(6, 0.0, (TextBlock("c"),)), *counted(7, 100, 110)]
+    folded = fold([HELLO, User(4, 0.0, (TextBlock("b"),)), thinking, *again, Rewound(9, 0.0, 6)])
     made = replace_facts(folded, {1: User(1, 0.0, (TextBlock("other"),))})
     assert b"other" in shown(made)[0] and b"thinking" not in shown(made)[1]
-    assert (made.gaps, made.last_seq) == (folded.gaps, folded.last_seq) == ({4: 2}, 7)
+    assert (made.gaps, made.last_seq) == (folded.gaps, folded.last_seq) == ({4: 2}, 9)
+    assert [each.usage.input for each in made.charges] == [0, 110]
 
 
 def test_facts_beside_the_conversation_are_kept_in_order() -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.open_files import open_files
 from transcripts.load import read_transcript
 from transcripts.recovery import recover_transcripts
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder
-from transcripts.spare_copy import SpareCopy, make_spare_copy
+from transcripts.spare_copy import SpareCopy, lock_folder, make_spare_copy
 from transcripts.store import Store
 from transcripts.stored_outputs import OutputsFolder
 
@@ -312,6 +313,15 @@ def test_a_session_continues_in_its_file_when_the_whole_project_is_moved(project
     store.close()
     record = project.with_name("moved") / RECORDS_FOLDER / f"{SID}.jsonl"
     assert [fact.seq for fact in read_transcript(record).facts] == list(range(1, 11))
+
+
+def test_a_lock_that_is_held_is_refused_and_leaves_no_file_open(tmp_path: Path) -> None:
+    held = lock_folder(tmp_path)
+    before = open_files()
+    with pytest.raises(BlockingIOError):
+        lock_folder(tmp_path)
+    assert open_files() == before
+    os.close(held)
 
 
 def test_a_lock_that_a_command_removed_is_taken_again_after_it(project: Path) -> None:

@@ -45,6 +45,17 @@ def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
     assert loaded.sid == SID and loaded.torn_size == 0 and told == []
 
 
+def test_the_size_of_a_record_is_known_while_its_lines_are_the_facts_in_memory(tmp_path: Path) -> None:
+    store = Store.create(tmp_path, SID, ToldLines())
+    append_all(store, turn())
+    assert store.written_size == store.path.stat().st_size > 0
+    store.hide(SecretMasks(("hush-hush",)))
+    store.append(User(90, 0.0, (TextBlock("it is hush-hush"),)))
+    store.append(User(91, 0.0, (TextBlock("more"),)), durable=True)
+    assert store.written_size == 0
+    store.close()
+
+
 def test_the_id_of_a_session_is_a_random_uuid() -> None:
     assert str(uuid.UUID(new_sid())) != new_sid()
 
@@ -353,19 +364,23 @@ def test_records_that_the_disk_never_took_are_saved_elsewhere_at_the_end(
     assert str(spilled) in told[-1]
 
 
+@pytest.mark.parametrize(("count", "entries", "them"), [(1, "1 entry", "it"), (2, "2 entries", "them")])
 def test_records_that_were_never_synced_are_saved_elsewhere_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, entries: str, them: str
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     plan = FailurePlan(10**9, errno.EIO, ("sync",))
     store = Store.create(tmp_path, SID, told := ToldLines(), failing_disk(plan))
     append_all(store, turn())
     plan.at, plan.forever = plan.count + 1, True
-    append_all(store, turn(6)[:2])
+    append_all(store, turn(6)[:count])
     store.close()
     (saved,) = tmp_path.glob("makeroom-*.jsonl")
-    assert saved.read_bytes() == b"".join(encode_fact(fact, SID) for fact, _ in turn(6)[:2])
-    assert len(told) == 2 and "cannot save the last 2 entries" in told[-1]
+    assert saved.read_bytes() == b"".join(encode_fact(fact, SID) for fact, _ in turn(6)[:count])
+    said = (
+        f"cannot save the last {entries} in {store.path}; saved {them} in {saved} instead. To add {them}, run"
+    )
+    assert len(told) == 2 and told[-1].startswith(said)
 
 
 def test_what_was_saved_elsewhere_joins_the_session_again(

@@ -198,7 +198,7 @@ def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
     facts = record.folded.facts
     home = record.home
     at = bisect_left(facts, first, key=lambda fact: fact.seq)
-    if home is None or last >= record.folded.last_seq or (at < len(facts) and facts[at].seq <= last):
+    if home is None or last >= record.folded.last_seq or facts[at].seq <= last:
         return []
     with suppress(StoreError):
         return [
