@@ -73,6 +73,10 @@ class Message(Struct, frozen=True, eq=False):
     def __hash__(self) -> int:
         return hash((self.role, self.parts, self.first, self.last))
 
+    def joined_with(self, after: Message) -> Message:
+        """Return one message with the parts of both."""
+        return Message(self.role, parts=self.parts + after.parts, first=self.first, last=after.last)
+
     @property
     def tokens(self) -> int:
         ids = ids_in(self.parts) * self.CALL_ID_TOKENS
@@ -156,9 +160,7 @@ class View(list[Message]):
         if is_joined:
             last = self[-1]
             self.cut(len(self) - 1)
-            message = Message(
-                last.role, parts=last.parts + message.parts, first=last.first, last=message.last
-            )
+            message = last.joined_with(message)
         counts = list(self.tally)
         ids = self._ids[-1] if self._ids else 0
         for part in message.parts:

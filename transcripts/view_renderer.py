@@ -66,6 +66,23 @@ def render_view(view: View, entries: list[Entry], edits: ActiveEdits, first_chan
         starts.append(start if begins and begins[0] else -1)
 
 
+def each_message(entries: list[Entry], edits: ActiveEdits) -> Iterator[Message]:
+    """Yield the messages of a view one by one: all of a long session are larger than its facts."""
+    last: Message | None = None
+    for index in range(len(entries)):
+        for message in _messages(entries, index, edits, last):
+            if not message.parts:
+                continue
+            if last is not None and last.role == message.role:
+                last = last.joined_with(message)
+                continue
+            if last is not None:
+                yield last
+            last = message
+    if last is not None:
+        yield last
+
+
 def _end_of_summarized(entries: list[Entry], index: int, edits: ActiveEdits) -> int:
     """Return the index of the first entry from `index` on that no summary shown before it covers."""
     fold = edits.covering(entries[index].seq) if edits.folds and index else None

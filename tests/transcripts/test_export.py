@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tests.tables import each_row
 from transcripts import Display
 from transcripts.codec import encode_fact
-from transcripts.export import EXPORTERS, fenced, write_private
+from transcripts.export import EXPORTERS, fenced, mask_session, write_private
 from transcripts.export.formats import ExportedSession
 from transcripts.export.html_page import PROGRAM_LABEL
 from transcripts.export.size_chart import WORDS_BY_LAYER, scale_step
@@ -47,6 +47,7 @@ from transcripts.messages import (
     Usage,
 )
 from transcripts.render_text import session_title, shortened
+from transcripts.secrets import SecretMasks
 
 from .exported import exported, page_of
 
@@ -231,6 +232,17 @@ def test_an_export_has_one_result_in_memory_at_a_time(tmp_path: Path, suffix: st
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert length > 30 * 20_000 and peak < 1_500_000  # the results have 2,550,000 characters
+
+
+def test_masking_copies_only_the_facts_with_a_secret() -> None:
+    facts = [
+        Opened(1, 1_795_253_400.123, ("be good",), ({"name": "bash"},), "claude-sonnet-5-5", 200_000, "/p"),
+        User(2, 1_795_253_401.0, (TextBlock("Fix it"), ImageBlock("image/png", PIXEL)), (9, 9)),
+        *session()[2:4],
+    ]
+    masked = mask_session(fold(facts), "s1", SecretMasks()).folded.facts
+    assert [one is other for one, other in zip(masked, facts, strict=True)] == [True, True, True, False]
+    assert SECRET in str(facts[3]) and SECRET not in str(masked[3])
 
 
 def test_the_page_needs_nothing_else_and_escapes_what_it_shows() -> None:

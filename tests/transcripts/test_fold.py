@@ -26,6 +26,7 @@ from transcripts.facts import (
 from transcripts.folding import MAX_SIZES, Charge, Folded, RequestSize, fold, replace_facts
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from transcripts.view import Message, ids_in
+from transcripts.view_renderer import each_message
 
 from .api_rules import as_sent, bytes_sent, violations
 from .random_histories import RandomParts, histories, lossy_histories, seeds
@@ -88,6 +89,13 @@ def test_the_view_after_each_fact_is_the_one_folded_from_the_beginning(facts: li
         again = fold(facts[:length])
         assert grounds(folded) == grounds(again)
         assert folded.edits.clears == again.edits.clears
+
+
+@given(lossy_histories)
+@quick
+def test_the_messages_one_by_one_are_those_of_the_view(facts: list[Fact]) -> None:
+    folded = fold(facts)
+    assert list(each_message(folded.entries, folded.edits)) == list(folded.view)
 
 
 @given(histories)

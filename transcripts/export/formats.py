@@ -20,7 +20,7 @@ from ..load import LazyResults
 from ..messages import map_strings
 from ..secrets.masking import SecretMasks
 from ..view import Part
-from ..view_renderer import result_block
+from ..view_renderer import each_message, result_block
 
 # Suffix -> the function that yields the text of such a file. The module for HTML loads a Markdown parser.
 EXPORTERS: Mapping[str, str] = {
@@ -92,7 +92,8 @@ def fact_mask(sid: str, masks: SecretMasks) -> Callable[[Fact], Fact]:
     def masked(fact: Fact) -> Fact:
         row = json.loads(encode_fact(fact, sid))
         values = {name: value for name, value in row.items() if name not in ("kind", "sid", "ts")}
-        return fact_from_json(row | map_strings(values, mask, keys=False))[0]
+        made = fact_from_json(row | map_strings(values, mask, keys=False))[0]
+        return fact if made == fact else made  # most facts hold no secret, and need no second copy
 
     return masked
 
@@ -127,11 +128,11 @@ def session_lines(session: ExportedSession) -> Iterator[str]:
 def session_json(session: ExportedSession) -> Iterator[str]:
     """Yield the conversation before any compaction as JSON, in the format of the Messages API."""
     conversation = (Opened, User, Reply, Result)
-    facts = {fact.seq: fact for fact in session.folded.facts if isinstance(fact, conversation)}
+    plain = fold(fact for fact in session.folded.facts if isinstance(fact, conversation))
     opened = session.folded.opened
 
     def content(part: Part) -> dict[str, object]:
-        if part.use is not None and isinstance(result := facts.get(part.seq), Result):
+        if part.use is not None and isinstance(result := plain.fact_at(part.seq), Result):
             whole = session.whole(result)
             assert isinstance(whole, Result)
             return result_block(part.use, whole).to_json()
@@ -146,7 +147,7 @@ def session_json(session: ExportedSession) -> Iterator[str]:
     }
     yield json.dumps(head, ensure_ascii=False, indent=1).removesuffix("]\n}")
     separator = "\n"
-    for message in fold(facts.values()).view:
+    for message in each_message(plain.entries, plain.edits):
         value = {"role": message.role, "content": [content(part) for part in message.parts]}
         text = json.dumps(value, ensure_ascii=False, indent=1)
         yield separator + "  " + text.replace("\n", "\n  ")
