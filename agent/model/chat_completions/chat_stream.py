@@ -63,6 +63,7 @@ class ChunkReader(Struct):
     done: bool = False  # [DONE] or the end of the stream ends a reply: usage may follow its last piece
     _open: dict[int, _ChatBlock] = field(default_factory=dict)
     _calls: dict[Any, _ChatBlock] = field(default_factory=dict)  # by the index or id that servers give
+    _ended: str | None = None  # the id of the chunk that had the reason to stop
     _begun: int = 0
     _parsed: int = 0  # characters of unfinished calls that were parsed
     _size: ReplySize = field(default_factory=ReplySize)
@@ -80,7 +81,12 @@ class ChunkReader(Struct):
         for choice in chunk.get("choices") or ():  # Copilot: the text in one, the calls in another
             self._count(choice.get("usage"))
             whole = choice.get("message") if not self._begun else None  # MiniMax repeats the reply in it
-            yield from self._take(choice.get("delta") or whole or {})
+            delta = choice.get("delta") or whole or {}
+            if self._ended not in (None, self.reply.request_id) and (
+                delta.get("tool_calls") or any(_texts(delta))
+            ):
+                raise ValueError("another message begins")
+            yield from self._take(delta)
             if reason := choice.get("finish_reason"):
                 label = reply_label(reason)
                 if label in _BROKEN_OFF:
@@ -88,6 +94,7 @@ class ChunkReader(Struct):
                 self._finish()
                 self._keep_details()
                 self.reply.stop = _STOPS.get(label, label)
+                self._ended = self.reply.request_id
 
     def end(self, announced: bool) -> None:
         """End the reply, which is complete if there was a stop reason, or the server announced the end."""

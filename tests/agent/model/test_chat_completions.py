@@ -166,6 +166,19 @@ def test_a_last_chunk_that_repeats_the_reply_adds_nothing() -> None:
     assert reply.complete and reply.blocks == [TextBlock("Hi there")] and len(events) == 2
 
 
+def test_a_message_that_begins_after_another_is_an_error() -> None:
+    call = {"tool_calls": [{"index": 0, "id": "c1", **piece("{}", name="echo")}]}
+    for fields in ({"role": "assistant", "content": "hi"}, call):
+        first = {"id": "chatcmpl-1", **delta("stop", content="hi")}
+        with pytest.raises(ValueError, match="another message begins"):
+            read(first, {"id": "chatcmpl-2", **delta(**fields)})
+        for more in ({"id": "chatcmpl-1"}, {"id": ""}, {}):
+            assert len(read(first, more | delta(**fields))[0].blocks) in (1, 2)
+    proxy = [{"id": f"chatcmpl-{n}", **delta(content="x")} for n in range(3)]  # some give each chunk an id
+    ended = {"id": "chatcmpl-8", **delta("stop")}
+    assert read(*proxy, ended, {"id": "chatcmpl-9", **delta(role="assistant", content="")})[0].complete
+
+
 def test_calls_in_a_choice_of_their_own_belong_to_the_reply() -> None:
     choices = [{"index": 0, "delta": {"content": "I look."}, "finish_reason": "tool_calls"},
                {"index": 1, "delta": {"tool_calls": [piece('{"p": 1}', id="a", name="read")]}}]  # fmt: skip
