@@ -40,7 +40,7 @@ def project(tmp_path: Path) -> Path:
     for name in ("bin", "src", "my notes", RECORDS_FOLDER):
         (tmp_path / name).mkdir()
     (tmp_path / "README.md").write_text("")
-    (tmp_path / "bin/makeroom").write_text(f'#!/bin/sh\nexec {sys.executable} -m agent "$@"\n')
+    (tmp_path / "bin/makeroom").write_text("")
     (tmp_path / "bin/makeroom").chmod(0o755)
     facts = [
         Opened(1, 1.79e9, (), (), "m", 9, str(tmp_path)),
@@ -85,6 +85,9 @@ def words_of(found: Sequence[str]) -> list[str]:
         (["mcp", "add", "x", "--scope", "u"], ["user"]),
         (["recall", "x", "--scope", ""], ["session", "project"]),
         (["replay", "a.jsonl", "READ"], [":files"]),
+        (["--permission-mode", "b"], ["bypassPermissions"]),
+        (["-C", "m"], [":directories"]),
+        (["sessions", "show", ""], [SHORT]),
         (["--resume", ""], [SHORT]),
         (["sessions", "export", ""], [SHORT]),
         (["verify", SHORT[:3]], [SHORT, ":files"]),
@@ -138,6 +141,17 @@ zpty -r shell seen "*the end*"
 print -r -- $seen | tr -d '\\r' | sed -n 's/^offered: //p'
 zpty -d shell
 """
+# Answers as makeroom does to words that it is asked about in `test_words_are_offered` or here; a start of the
+# program takes a second.
+PROGRAM = f"""#!/bin/sh
+case "$*" in
+"completion offers -- --permission-mode b") printf 'bypassPermissions\\n' ;;
+"completion offers -- --debug-file READ") printf ':files\\n' ;;
+"completion offers -- -C m") printf ':directories\\n' ;;
+"completion offers -- sessions show ") printf '{SHORT}\\tWhat is: this?\\n' ;;
+*) exec {sys.executable} -m agent "$@" ;;
+esac
+"""
 PROGRAMS = {
     "bash": ["bash", "--norc", "-c", BASH, "bash"],
     "zsh": ["zsh", "-f", "-c", ZSH, "zsh"],
@@ -155,6 +169,7 @@ def test_shells_complete(shell: str, project: Path, capsys: pytest.CaptureFixtur
     (project / "functions/_makeroom").write_text(text)
     (project / "script").write_text(text)
     (project / "setup").write_text(ZSH_SETUP)
+    (project / "bin/makeroom").write_text(PROGRAM)
     environ = {
         "HOME": str(project),
         "PATH": f"{project}/bin:{os.environ['PATH']}",
