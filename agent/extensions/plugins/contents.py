@@ -224,7 +224,7 @@ class _Reading:
         """Yield the paths of a field, which is one or a list. Those out of the plugin are ignored."""
         texts = [] if given is None else [given]
         for text in given if isinstance(given, list) else texts:
-            path = (self._root / str(text)).resolve()
+            path = Path(os.path.realpath(self._root / str(text)))  # resolve() raises RuntimeError for a loop
             if not isinstance(text, str) or not path.is_relative_to(self._root) or not path.exists():
                 self.ignored.append((key, f"{text!r} is not a path in the plugin"))
             else:
@@ -233,7 +233,7 @@ class _Reading:
     def _inside(self, key: str, paths: Iterable[Path]) -> Iterator[Path]:
         """Yield the paths that no link leads out of the plugin. The others are ignored."""
         for path in paths:
-            if path.resolve().is_relative_to(self._root):
+            if Path(os.path.realpath(path)).is_relative_to(self._root):
                 yield path
             else:
                 self.ignored.append((key, f"{path.name} is a link out of the plugin"))

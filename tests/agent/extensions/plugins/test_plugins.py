@@ -111,14 +111,21 @@ def test_the_most_specific_settings_enable_a_plugin_and_unknown_ones_are_reporte
 
 def test_an_entry_of_a_marketplace_can_replace_the_manifest(places: Places) -> None:
     places.install()
-    entry = {"name": "tools", "source": "./", "strict": False, "skills": ["./skills/digging", "../../.."]}
+    entry = {
+        "name": "tools",
+        "source": "./",
+        "strict": False,
+        "skills": ["./skills/digging", "../../..", "./loop"],
+    }
     market = places.home / "market"
+    (places.root / "loop").symlink_to("loop")
     places.write(market / ".claude-plugin/marketplace.json", {"plugins": [entry]})
     known = {"market": {"installLocation": str(market)}}
     places.write(places.plugins / "known_marketplaces.json", known)
     (plugin,) = places.found()
     assert plugin.contents == "1 skill"
-    assert plugin.ignored == (("skills", "'../../..' is not a path in the plugin"),)
+    not_here = ("'../../..' is not a path in the plugin", "'./loop' is not a path in the plugin")
+    assert plugin.ignored == tuple(("skills", each) for each in not_here)
 
 
 @each_row("source", ["./\0", "../.."])
