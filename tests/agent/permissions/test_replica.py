@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from agent.shell.simple_commands import parse_simple_commands
+from agent.shell.simple_commands import parse_joined_commands
 from tests.agent.shell.bash_judge import fingerprint, run_lines, shims
 from tests.agent.shell.reading_project import ReadingProject, lines_of
 from tools.processes.env_filter import filter_environment
@@ -108,7 +108,7 @@ def trace_of(
     for at, line in enumerate(allowed):
         log = project.place / "log" / str(at)
         ran = set(log.read_text().split()) if log.exists() else set()
-        named = {word for words in parse_simple_commands(line) or [] for word in words}
+        named = {word for _, words, _ in parse_joined_commands(line) or [] for word in words}
         found += [f"{line!r} ran {name}" for name in ran - named]
         log.unlink(missing_ok=True)
     return len(allowed), found
