@@ -28,6 +28,8 @@ from .rule_syntax import EDITING, FOREIGN_PREFIX, READING, RUNNING, WEB_TOOLS, R
 
 _WRITTEN = lazy_pattern(r"\s*([\w*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _INNER_STAR = lazy_pattern(r"(?<=[^*])\*(?=[^*])")
+_QUOTED = lazy_pattern(r"\"([^\"*?\[$`\\]*)\"|'([^'*?\[]*)'")
+_NOT_PLAIN = lazy_pattern(r"[^\w./:@=+-]")
 # Tools whose rules with a path are about every tool of a kind.
 _PATH_TOOLS = {
     **dict.fromkeys(("read", "grep", "glob", "ls", "notebookread"), READING),
@@ -73,7 +75,11 @@ def _about_commands(pattern: str) -> Iterator[Rule]:
     if pattern in ("", "*", ":*"):
         yield Rule(RUNNING)
         return
-    rule = _known(RUNNING, pattern.removesuffix(":*"))
+    goes_on = pattern.endswith((":*", " *"))
+    text = pattern.removesuffix(":*")
+    rule = _known(RUNNING, _QUOTED.sub(_unquoted, text) if goes_on else text)
+    if rule.exact and goes_on:
+        raise ValueError("it begins with more than the words of one command")
     if rule.exact or "|" in (rule.pattern or ""):
         yield rule
         return
@@ -86,8 +92,16 @@ def _about_commands(pattern: str) -> Iterator[Rule]:
         yield replace(rule, pattern=f"{rule.pattern}:*")
 
 
+def _unquoted(quoted: re.Match[str]) -> str:
+    """Return the text between quotes, with `?` for what is not part of a plain word."""
+    return _NOT_PLAIN.sub("?", quoted[1] or quoted[2] or "")
+
+
 def _spread(word: str, at: int, last: int) -> Iterator[str]:
     """Yield the forms of a word whose `*` may stand for several words, too: `git*push`, `*--hard*`."""
+    if word == "*" and at == 0:  # further on it does so anyway
+        yield from ("*", "* *")
+        return
     for form in dict.fromkeys(_INNER_STAR.sub(stars, word) for stars in ("*", "* *", "* * *")):
         yield form
         if len(word) > 1 and word.startswith("*"):
@@ -103,6 +117,9 @@ def _about_others(name: str, pattern: str) -> Iterator[Rule]:
     host = pattern.removeprefix("domain:")
     tool = f"{name}({pattern})" if pattern else name
     if name.lower().replace("_", "") == WEB_TOOLS[1].replace("_", "") and pattern:
+        if host == "*":
+            yield Rule(WEB_TOOLS[1])
+            return
         yield _known(WEB_TOOLS[1], host)
         yield _known("net", host)
     elif name.startswith(FOREIGN_PREFIX):

@@ -121,6 +121,12 @@ def found(run: SandboxedRun, output: str) -> BlockedAccess | None:
             "mv",
         ),
         (
+            "sed: couldn't open temporary file .git/hooks/sedAb1: Read-only file system",
+            "write",
+            "project/.git/hooks/sedAb1",
+            "sed",
+        ),
+        (
             "lots\nof\nlines\nrm: cannot remove '{home}/notes': Read-only file system\nmake: *** Error",
             "write",
             "home/notes",

@@ -296,7 +296,8 @@ def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
     before = _PLACE_ON_THE_WEB.sub("", line[: match.start()]).rstrip()
     after = _PLACE_ON_THE_WEB.sub("", line[match.end() :])
     chunk = before.removesuffix(":").rpartition(": ")[2].strip() if before.endswith(":") else ""
-    named = [] if re.search(r"['\"`\u2018]", chunk) else chunk.split()[-1:]
+    is_quoted = re.search(r"\B['\"]|[`\u2018]", chunk)  # not the apostrophe of "couldn't"
+    named = [] if is_quoted else chunk.split()[-1:]
     behind = _quoted(after)
     # Of `rename 'a' -> 'b'` or `symlink 'a' -> 'b'`, the second is written, and the first may be any text.
     named += [*(reversed(behind) if " -> " in after else behind), *reversed(_quoted(before))]

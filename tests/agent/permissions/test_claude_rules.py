@@ -42,6 +42,9 @@ def judged(tool: str, kind: str, target: str, rules: PermissionRules) -> Verdict
         ("Bash(rm*-rf*)", ["rm -rf x", "rm -v -rf x"], ["rm -f x"]),
         ("Bash(*fork*bomb*)", ["a-fork x bomb-b y", "fork x bomb"], ["fork x"]),
         ("Bash(git push* main)", ["git push main", "git push origin main"], ["git push origin dev"]),
+        ("Bash(* --force)", ["git push --force", "npm --force", "sh -c 'git push --force'"], ["git push"]),
+        ('Bash(echo "a b":*)', ['echo "a b" c', "echo 'a b'"], ["echo a b", "echo c"]),
+        ("Bash(psql -c 'drop table' *)", ["psql -c 'drop table' x"], ["psql -c 'select 1'"]),
         ("Bash", ["ls"], []),
         ("Bash(*)", ["ls"], []),
     ],
@@ -96,6 +99,7 @@ def test_edits_servers_and_hosts() -> None:
         assert judged("mcp__other__remove", "server", "", denying(text)).answer == "ask"
     hosts = translate_rule("WebFetch(domain:example.com)", FOLDER)
     assert hosts == (Rule("web_fetch", "example.com"), Rule("net", "example.com"))
+    assert translate_rule("WebFetch(domain:*)", FOLDER) == (Rule("web_fetch"),)
     with pytest.raises(UnknownTool, match="NotebookRemix"):
         translate_rule("NotebookRemix", FOLDER)
 
@@ -104,6 +108,7 @@ def test_what_has_no_counterpart_is_reported() -> None:
     for text in (
         "Read(!x)",
         "Bash(echo '*' *)",
+        "Bash(a && b:*)",
         "Agent(Explore)",
         "Read(/)",
         "!",
