@@ -253,7 +253,7 @@ def pi(role, content, **more):
 
 PI = (
     {"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"},
-    pi("user", "hello", timestamp=1_767_225_601_000),
+    pi("user", "hello", timestamp=1_767_225_600_500),
     pi(
         "assistant",
         [
@@ -275,8 +275,10 @@ PI = (
 
 def test_pi_sessions_keep_calls_results_thinking_and_commands_of_the_user():
     made = import_session(lines(*PI), count)
-    assert made.format == "pi" and made.facts[0].ts > 0
+    assert made.format == "pi"
     assert kinds(made.facts) == ["User", "Reply", "Result", "User", "Reply"]
+    # The time of the message counts, else that of its line.
+    assert [fact.ts for fact in made.facts[:2]] == [1_767_225_600.5, 1_767_225_601.0]
     thinking, call = replies(made)[0].blocks
     assert isinstance(thinking, ThinkingBlock) and isinstance(call, ToolUseBlock)
     assert (thinking.signature, call.name, call.input["command"]) == ("sig", "bash", "ls")

@@ -237,6 +237,8 @@ def test_results_under_a_fold_or_a_clear_stay_in_the_file_and_no_other(path: Pat
     path.write_bytes(b"".join(lines_of(facts)))
     loaded = read_transcript(path, defer=True)
     assert sorted(loaded.lazy_results) == [3, 5, 7]
+    shown = {fact.seq: fact.human for fact in loaded.facts if isinstance(fact, Result)}
+    assert (shown[7], shown[9]) == (Display(), Display(text="z"))
 
 
 def test_results_are_whole_again_when_their_compaction_was_undone(path: Path) -> None:

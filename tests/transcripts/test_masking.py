@@ -7,7 +7,7 @@ from transcripts.facts import User
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, map_strings
 from transcripts.secrets.hinting_words import MAX_KNOWN_WORDS, HintingWords
 from transcripts.secrets.masking import SecretMasks, mask, mask_output
-from transcripts.secrets.secret_forms import SECRET_FORMS
+from transcripts.secrets.secret_forms import SECRET_FORMS, secret_values
 
 # Put together here so that no scanner takes this file for a leak.
 SECRETS = [
@@ -29,6 +29,12 @@ SECRETS = [
     "hooks.slack.com/services/T0" + "ABC/B0DEF/" + "x1Y2z3W4v5",
     "Authorization: " + "Bearer abc.DEF-123",
 ]
+
+
+@each_row("value", ["Server=db;Pass" + "word={}", "{{'pass" + "word': '{}'}}", "db 'pass" + "word':{}"])
+def test_a_password_in_the_value_of_any_variable_is_a_secret(value: str) -> None:
+    secret = "p4ss-" + "w0rd-7"
+    assert secret in secret_values({"DRIVER": value.format(secret)})
 
 
 @each_row("secret", SECRETS)

@@ -13,6 +13,7 @@ def test_a_lazy_pattern_does_what_the_compiled_one_does() -> None:
         assert lazy.findall("ab xB") == compiled.findall("ab xB") == ["a", "x"]
         assert lazy.sub(r"\1", "ab") == "a" and lazy.fullmatch("abc") is None
     assert (lazy.pattern, lazy.flags) == (compiled.pattern, compiled.flags)
+    assert lazy.search is lazy.search, "kept after the first lookup"
     assert lazy_bytes_pattern(b"a+").findall(b"aab") == [b"aa"]
 
 
