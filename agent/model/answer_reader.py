@@ -78,7 +78,8 @@ def proxies_of(http: Any) -> Iterator[None]:
     try:
         yield
     except (http.InvalidURL, ValueError, ImportError) as error:
-        why = mask(str(error)).rstrip(".")
+        is_socks = isinstance(error, ImportError)
+        why = "a SOCKS proxy requires the package socksio" if is_socks else mask(str(error)).rstrip(".")
         raise RequestRejected(
             f"cannot use the proxy of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY: {why} (correct the variable)"
         ) from error
