@@ -278,11 +278,11 @@ class StreamJsonFormat(OutputFormat):
         self.run.out.line(fitting_line({**frame, **source}))
 
 
-def fitting_line(frame: Mapping[str, Any], most: int = MAX_FRAME_CHARS) -> str:
-    """Return a frame as one line of at most `most` characters, with long texts shortened as needed."""
+def fitting_line(frame: Mapping[str, Any]) -> str:
+    """Return a frame as one line of at most MAX_FRAME_CHARS, with long texts shortened as needed."""
     line = json_line(frame)
     for size in (200_000, 20_000, 2_000, 200):
-        if len(line) <= most:
+        if len(line) <= MAX_FRAME_CHARS:
             break
         line = json_line(map_strings(_without_images(frame), _shortener(size), keys=False))
     return line

@@ -44,23 +44,23 @@ _LISTENING = "0A"  # a state in /proc/net/tcp
 _ANY_OR_LOOPBACK = lazy_pattern(r"0+|0100007F|0{24}01000000|0000000000000000FFFF00000100007F")
 
 
-def blocked_port(line: str, messages: Sequence[str], tables: Sequence[str] | None = None) -> int | None:
+def blocked_port(line: str, messages: Sequence[str]) -> int | None:
     """Return the port of this machine that a failed command could not connect to, if a server listens there.
 
     A command that printed no word (`curl -s`, `curl -w '%{http_code}'`) may have failed for that reason too.
     """
     refusals = [message for message in messages if _NOT_CONNECTED.search(message)]
     is_silent = not any(re.search(r"[^\W\d]", message) for message in messages)
-    listening = None
+    listening: frozenset[int] | None = None
     for port in _ports(line, refusals, messages) if refusals or is_silent else ():
         if listening is None:
-            listening = listening_ports(_tables() if tables is None else tables)
+            listening = _listening_ports()
         if port in listening:
             return port
     return None
 
 
-def possible_ports(messages: Sequence[str], tables: Sequence[str] | None = None) -> list[int]:
+def possible_ports(messages: Sequence[str]) -> list[int]:
     """Return the ports on which servers listen outside, if a command was refused one that it does not name.
 
     `ConnectionRefusedError: [Errno 111] Connection refused` is all that many programs print. Ports that the
@@ -68,7 +68,7 @@ def possible_ports(messages: Sequence[str], tables: Sequence[str] | None = None)
     """
     if not any(_REFUSED_PORT.search(message) for message in messages):
         return []
-    return sorted(port for port in listening_ports(_tables() if tables is None else tables) if port < 32_768)
+    return sorted(port for port in _listening_ports() if port < 32_768)
 
 
 def _ports(line: str, refusals: Sequence[str], messages: Sequence[str]) -> Iterator[int]:
@@ -111,21 +111,16 @@ def _is_socket(path: Path) -> bool:
     return False
 
 
-def _tables() -> list[str]:
-    """Return the kernel's tables of TCP sockets, none if there is no such file."""
-    found = []
-    for name in ("tcp", "tcp6"):
-        with suppress(OSError):
-            found.append(Path("/proc/self/net", name).read_text())
-    return found
-
-
-def listening_ports(tables: Sequence[str]) -> frozenset[int]:
-    """Return the ports where servers accept connections to localhost, in tables like /proc/net/tcp."""
+def _listening_ports() -> frozenset[int]:
+    """Return the ports where servers accept connections to localhost; none where Linux does not list them."""
     found = set[int]()
-    for row in (row for table in tables for row in table.splitlines()[1:]):
-        fields = row.split()
-        address, _, port = fields[1].partition(":")
-        if fields[3] == _LISTENING and _ANY_OR_LOOPBACK.fullmatch(address):
-            found.add(int(port, 16))
+    for name in ("tcp", "tcp6"):
+        rows = list[str]()
+        with suppress(OSError):
+            rows = Path("/proc/self/net", name).read_text().splitlines()[1:]
+        for row in rows:
+            fields = row.split()
+            address, _, port = fields[1].partition(":")
+            if fields[3] == _LISTENING and _ANY_OR_LOOPBACK.fullmatch(address):
+                found.add(int(port, 16))
     return frozenset(found)
