@@ -78,7 +78,7 @@ MAX_COMMITMENT_TOKENS = 1_600  # of what the assistant promised, decided and gav
 MAX_ENVIRONMENT_TOKENS = 2_000  # of what makeroom said about directory, mode and project instructions
 FRAME_TOKENS = 200  # headings and closing line
 MIN_WORDS_SHARE = 0.3  # of the replacement, which the user's messages get however large the rest is
-ROOM_STEPS = 64  # of a replacement; cuts that leave the user's messages about the same room share their text
+SAME_ROOM_SHARE = 0.02  # of a replacement: cuts whose room for the user's messages differs by less share them
 TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exchanges
 
 
@@ -158,16 +158,18 @@ def _local_texts(situation: Situation, at: int, room: int) -> LocalTexts:
 def _user_messages(situation: Situation, at: int, room: int) -> str:
     """Return the user's messages among the first `at` entries.
 
-    They are written once for cuts between the same prompts: a little room is left for that.
+    They are written once for cuts between the same prompts that leave about the same room.
     """
     written = situation.worked_out.user_messages
     entries = situation.folded.entries[:at]
     said = sum(
         isinstance(entry, Prompt) or any(result.remarks for result in entry.answers) for entry in entries
     )
-    room -= room % max(1, situation.replacement_limit // ROOM_STEPS)
-    if (said, room) not in written:
-        written[said, room] = user_messages(situation, entries, room)
+    most = SAME_ROOM_SHARE * situation.replacement_limit
+    for (count, earlier), text in written.items():
+        if count == said and abs(earlier - room) <= most:
+            return text
+    written[said, room] = user_messages(situation, entries, room)
     return written[said, room]
 
 
