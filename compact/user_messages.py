@@ -85,7 +85,7 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
         small_talk = {at for at in older[:-KEPT_NEWEST] if blocks[at].is_talk(HEAD_TOKENS)}
         room -= CUT_NOTE_TOKENS if small_talk else 0
     rest = [at for at in older if at not in small_talk]
-    level = next((form for form in FORMS if _total(situation, blocks, rest, form) <= room), None)
+    level = _mildest_form(situation, blocks, rest, room)
     if level is None:
         lines = _heaviest_and_newest(situation, blocks, rest, sentences, room)
         newest = [_text(situation, blocks[at], stay[at]) for at in sorted(stay)]
@@ -157,6 +157,15 @@ def _newest(situation: Situation, block: UserBlock, room: int) -> tuple[Form, in
         if (tokens := _size(situation, block, form)) <= room:
             return form, tokens
     return ENDS_ONLY, _size(situation, block, ENDS_ONLY)
+
+
+def _mildest_form(
+    situation: Situation, blocks: Sequence[UserBlock], places: Sequence[int], room: int
+) -> Form | None:
+    """Return the mildest form in which all blocks fit, None if there is none; the shortest is tried first."""
+    if _total(situation, blocks, places, FORMS[-1]) > room:
+        return None
+    return next(form for form in FORMS if _total(situation, blocks, places, form) <= room)
 
 
 def _total(situation: Situation, blocks: Sequence[UserBlock], places: Iterable[int], form: Form) -> int:
