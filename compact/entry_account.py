@@ -38,7 +38,7 @@ EDITED_WEIGHT = 2.0  # of the definition around an edited place
 MAX_CONSTRAINT_CHARS = 300
 MAX_ERROR_CHARS = 160
 MAX_LISTED_COMMAND_CHARS = 120
-MAX_SEARCHED_COMMAND_CHARS = 2_000  # of a command, for paths; a longer one contains a file
+MAX_SEARCHED_COMMAND_CHARS = 2_000  # of an argument, for paths; a longer one contains a file
 MAX_FAILED_COMMAND_CHARS = 60  # before what it said
 MAX_COMMAND_RESULT_CHARS = 100  # of the line with a command's result
 MIN_ANNOUNCEMENT_CHARS = 20  # a shorter one means nothing by itself
@@ -161,7 +161,9 @@ def account_of(entry: Entry, made_of: MadeOf, pages: Mapping[str, str], faded: b
         account.constraints.extend(_constraints(entry.fact))
         account.attached.extend(_attached(entry.fact))
         account.uses.extend(("read", 0, {path: 1.0}) for path, _ in account.attached)
-        account.mentions.append(("", 0, frozenset(_names_of_user(entry.fact)), 1.0))
+        named = frozenset(_names_of_user(entry.fact))
+        account.uses.append(("paths", 0, _paths_in_prose(named, 1.0)))
+        account.mentions.append(("", 0, named, 1.0))
         return account
     said = ""
     uses = entry.uses
@@ -197,6 +199,7 @@ def _add_text(account: EntryAccount, text: str, ident: str, acts: bool) -> None:
         counts = whole_name_counts(text)
         account.uses.append(("names", account.calls, dict.fromkeys(counts, SAID_WEIGHT)))
         account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
+        account.uses.append(("paths", account.calls, _paths_in_prose(counts, SAID_WEIGHT)))
         account.mentions.append(("", account.calls, frozenset(_parts(counts)), SAID_WEIGHT))
     if not (account.faded and acts):  # mostly next steps; the summary has the other promises
         account.commitments.extend((each, ident) for each in commitments(text, acts=acts))
@@ -268,8 +271,8 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     line = use.input.get("command") if kind == "runs" else None
     command = " ".join(line.split()) if isinstance(line, str) else ""
     telling = _telling_line(text, kind, failed)
+    account.uses.append(("paths", at, dict.fromkeys(_paths_in_call(use), 1.0)))
     if command:
-        account.uses.append(("paths", at, dict.fromkeys(_paths_in(use), 1.0)))
         code = result.about.get("exit") if result is not None else None
         ended = str(code) if code is not None else "error" * failed
         looks = _LOOKING_COMMAND.match(command) is not None
@@ -288,12 +291,23 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
         account.outcomes.append((called, ": ".join(filter(None, (shown, telling)))[:MAX_ERROR_CHARS]))
 
 
-def _paths_in(use: ToolUseBlock) -> Iterator[str]:
-    """Yield the paths and branches in a command and its other arguments, such as its directory."""
+def _paths_in_call(use: ToolUseBlock) -> Iterator[str]:
+    """Yield the paths, branches and imported packages in a command, an edit or other arguments of a call."""
+    path = file_path_of(use)  # is listed among the files
     for text in strings(use.input):
-        for name in names(_VARIABLE.sub(" ", text[:MAX_SEARCHED_COMMAND_CHARS])):
-            if "/" in name and not name.startswith(("/dev/", "//")):
-                yield name
+        if text != path:
+            yield from _paths_among(names(_VARIABLE.sub(" ", text[:MAX_SEARCHED_COMMAND_CHARS])))
+
+
+def _paths_among(found: Iterable[str]) -> Iterator[str]:
+    for name in found:
+        if "/" in name and not name.startswith(("/dev/", "//")):
+            yield name
+
+
+def _paths_in_prose(found: Iterable[str], weight: float) -> Scores:
+    """Return the paths among the names in prose, but no pairs of words such as `read/write`."""
+    return {name: weight for name in _paths_among(found) if "." in name or name.startswith("/")}
 
 
 class _Touch(NamedTuple):

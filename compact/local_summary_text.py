@@ -13,7 +13,7 @@ from .tokens import TokenCounter
 MAX_FILE_NAMES = 5  # of one file
 MAX_NAMES_TOKENS = 400  # of the names of all files
 CLOSINGS_TITLE = "Last replies to the user (beginnings, newest last)"
-OTHER_PATHS_TITLE = "Other paths and branches in commands"
+OTHER_PATHS_TITLE = "Other paths, branches and packages"
 OTHER_PATHS_SHARE = 0.2
 CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
 _COMMITMENT_TITLES = {

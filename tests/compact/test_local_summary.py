@@ -134,6 +134,17 @@ def test_paths_and_branches_in_commands_are_listed_unless_they_are_shown_already
     assert line == f"{OTHER_PATHS_TITLE}: docs/guide.md, /p/other/tree"  # fix/parser is in the command above
 
 
+def test_paths_in_prompts_texts_and_edits_are_listed_but_no_pairs_of_words():
+    world = started()
+    world.user("Compare read/write in docs/old.md with /srv/data.")
+    world.reply(TextBlock("The either/or is explained in docs/new.md, I think."))
+    world.call("edit", "ok", file_path="a.go", old_string="", new_string='import "internal/auth"')
+    line = local_summary_text(local_summary(world), COUNT, 1_000).splitlines()[-1]
+    title, _, listed = line.partition(": ")
+    assert title == OTHER_PATHS_TITLE and "either/or" not in line and "read/write" not in line
+    assert {"internal/auth", "docs/old.md", "/srv/data"} <= set(listed.split(", "))
+
+
 def test_a_file_that_commands_name_by_a_shorter_path_is_listed_once():
     world = started()
     world.call("edit", "ok", file_path="/p/web/config.js")
