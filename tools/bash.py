@@ -65,7 +65,7 @@ class BashArguments(Arguments):
 
 
 def _title(arguments: BashArguments) -> str:
-    line = " ⏎ ".join(arguments.command.strip().splitlines())
+    line = arguments.command.strip().replace("\n", " ⏎ ")  # nothing else ends a line of a shell
     if arguments.job is not None and (arguments.kill or not line):
         return f"{'stop' if arguments.kill else 'check'} {arguments.job}"
     return line or "restart"

@@ -92,7 +92,7 @@ Run a command in the background and receive its new lines with the results of yo
 with grep --line-buffered.""",
     arguments=MonitorArguments,
     kind="runs",
-    title=lambda arguments: " ⏎ ".join(arguments.command.strip().splitlines()),
+    title=lambda arguments: arguments.command.strip().replace("\n", " ⏎ "),
     access=required_access,
     run=watch_command,
     least_window=SMALL_WINDOW_TOKENS + 1,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import bash, monitor
 from tools.files import FileError
 
 from .bash_session import GUARD_S, MODES, BashSession, text
@@ -390,6 +391,12 @@ def test_names_with_newlines_and_odd_bytes_carry_over(shell: BashSession) -> Non
     assert os.fsencode(shell.context.cwd).endswith(b"new\nline\n/caf\xe9 \"q'")
     shell.run("touch here")
     assert (shell.context.cwd / "here").exists()
+
+
+def test_a_title_shows_only_newlines_as_ends_of_lines() -> None:
+    for tool in (bash.TOOL, monitor.TOOL):
+        shown = tool.title(tool.parse({"command": "echo a\rrm -r x\necho b\u2028c\n"}))
+        assert shown == "echo a\rrm -r x ⏎ echo b\u2028c"
 
 
 def test_restart_goes_back_to_the_project(shell: BashSession) -> None:
