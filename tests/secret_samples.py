@@ -259,6 +259,8 @@ INNOCENT: tuple[tuple[str, str], ...] = (
     ("COOKIE_DOMAIN", "app01.Example.org"),
     ("PUBLIC_KEY", "a1B2c3D4e5F6g7H8"),
     ("COMPASS", "north-NorthWest-7"),
+    ("PW_TEST_HTML_REPORT_OPEN", "on-failure"),  # of Playwright
+    ("PW_TEST_CONNECT_WS_ENDPOINT", "ws://localhost:3000/"),
     ("OLDPWD", "/home/me/project-1A"),
     ("NO_AUTH", "1"),
     ("HTTPS_PROXY", "http://proxy.example.org:3128"),

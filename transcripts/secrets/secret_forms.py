@@ -33,7 +33,7 @@ _SURE_NAME = (
     rf"|SERVICE|SHARED|SIGNING|SUBSCRIPTION)_?KEY)S?{_END}"
     rf"|{_BEGIN}(?:JWT|DSN|BEARER|MNEMONIC|CREDS?|JAAS|CONN(?:ECTION)?_?STR(?:ING)?)S?{_END}"
     rf"|{_BEGIN}(?:SALT|PEPPER|SIGNING|SAS|(?:O?AUTH|JWT|SESSION)_?REFRESH|(?:SEED|RECOVERY)_?(?:PHRASE|CODES?))$"
-    rf"|PW{_END}|(?<=_)PWD{_END}|SSHPASS{_END}|{_BEGIN}PASS_?\d*$"
+    rf"|(?<!^)PW{_END}|^PW$|(?<=_)PWD{_END}|SSHPASS{_END}|{_BEGIN}PASS_?\d*$"
 )
 # Names that are also used for other things: the value decides as well.
 _LIKELY_NAME = (
