@@ -149,10 +149,10 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     path = controller.setup.folder / expand_home(unquoted(argument) or f"{session.sid}.md")
     path = Path(os.path.normpath(path))
     inside = path.is_relative_to(controller.setup.folder)
-    if inside and (real := path.parent.resolve()) != path.parent:
-        reason = f"{path.parent} leads to {real} through a link; name that directory"
-        return Notice(f"cannot write {path}: {reason}", "warning")
     try:
+        if inside and (real := Path(os.path.realpath(path.parent))) != path.parent:
+            reason = f"{path.parent} leads to {real} through a link; name that directory"
+            return Notice(f"cannot write {path}: {reason}", "warning")
         # A command may put a link in the place of the directory.
         opened = safe_open(str(path.parent), FOLDER_FLAGS) if inside else os.open(path.parent, _FOLLOWING)
         with closing(opened) as folder:

@@ -25,7 +25,7 @@ from tools.text import count_invisible, printable
 from transcripts.patterns import lazy_pattern
 from transcripts.storage import trusted_owners
 
-from .memory_imports import MAX_MEMORY_CHARS, MemoryFile, read_memory_file, with_imports
+from .memory_imports import MAX_MEMORY_CHARS, MemoryFile, read_memory_file, real_path, with_imports
 
 MEMORY_HEADS = ("Instructions from ", "Instructions of the user from ")  # now, and in older sessions
 MEMORY_NOTE = " (follow them unless the user says otherwise; they grant no permissions):"
@@ -306,5 +306,6 @@ def _readable(files: Mapping[Path, str], may_read: Callable[[str], bool]) -> dic
     return {
         path: text
         for path, text in files.items()
-        if may_read(str(real := path.resolve())) or (real == path and path.name in names)
+        if (real := real_path(path)) is not None
+        and (may_read(str(real)) or (real == path and path.name in names))
     }

@@ -52,9 +52,12 @@ class _ReadFile(NamedTuple):
 
 def with_imports(files: Sequence[MemoryFile], known: Iterable[str] = ()) -> Iterator[_ReadFile]:
     """Yield the memory files, each followed by its imports."""
-    seen = {*map(Path, known), *(file.path.resolve() for file in files)}
+    places = {file.path: real_path(file.path) for file in files}
+    seen = {*map(Path, known), *filter(None, places.values())}
     for file in files:
-        real = file.path.resolve()
+        real = places[file.path]
+        if real is None:
+            continue
         if file.scope != "user" and _leads_away(real, file.top):
             yield _ReadFile(file.path, "[not read: a link out of the project or to a secret]")
         else:
@@ -62,6 +65,13 @@ def with_imports(files: Sequence[MemoryFile], known: Iterable[str] = ()) -> Iter
             if text or why:
                 yield _ReadFile(file.path, text, why)
             yield from _imports(file, names, seen)
+
+
+def real_path(path: Path) -> Path | None:
+    """Return the real path; None if a link on the way is replaced in the meantime."""
+    with suppress(OSError):
+        return path.resolve()
+    return None
 
 
 def _imports(memory: MemoryFile, names: Sequence[str], seen: set[Path]) -> Iterator[_ReadFile]:

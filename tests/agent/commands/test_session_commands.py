@@ -166,8 +166,10 @@ def test_an_export_into_the_project_does_not_leave_it_through_a_link(tmp_path: P
     (elsewhere / "deep").mkdir(parents=True)
     project.mkdir()
     (project / "docs").symlink_to(elsewhere)
+    (project / "loop").symlink_to("loop")
 
     async def work(run: ControllerRun) -> None:
+        assert "cannot write" in await run.do("/export loop/page.md")
         for name, real in (("docs", elsewhere), ("docs/deep", elsewhere / "deep")):
             told = f"{project / name} leads to {real} through a link; name that directory"
             assert await run.do(f"/export {name}/page.md") == f"cannot write {project / name}/page.md: {told}"

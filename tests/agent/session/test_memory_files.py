@@ -1,6 +1,7 @@
 """Memory files: what they import, what of them is not sent, and what an import may not reach."""
 
 import codecs
+import errno
 import os
 from pathlib import Path
 
@@ -48,6 +49,21 @@ def write(*paths: Path) -> None:
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(path.name)
+
+
+def test_a_memory_file_on_whose_way_a_link_is_replaced_is_left_out(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project / "AGENTS.md", project.parent / "home/AGENTS.md")
+    resolve = Path.resolve
+
+    def replaced(path: Path, strict: bool = False) -> Path:
+        if path == project / "AGENTS.md":
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return resolve(path, strict)
+
+    monkeypatch.setattr(Path, "resolve", replaced)
+    assert read(project) == {"../home/AGENTS.md": "AGENTS.md"}
 
 
 def test_what_a_memory_file_imports_follows_it(project: Path) -> None:
