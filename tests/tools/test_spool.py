@@ -196,6 +196,12 @@ def test_a_secret_in_two_pieces_is_masked_wherever_they_are_parted() -> None:
     assert b"Sw0rdf1sh" not in redactor.feed(long) + redactor.feed(b'"Sw0rdf1sh-77x"}\n')
 
 
+def test_the_rest_of_a_secret_is_masked_whose_beginning_was_shown() -> None:
+    redactor = StreamRedactor(SecretMasks())
+    assert redactor.feed(b'API_TOKEN="a ') == b'API_TOKEN="a '
+    assert redactor.feed(b'b c d"\nend\n') == b'[secret masked]"\nend\n'
+
+
 def test_a_prompt_is_not_held_back_and_a_key_in_two_pieces_is_masked() -> None:
     redactor = StreamRedactor(SecretMasks())
     assert redactor.feed(b"Overwrite f? [y/N] ") == b"Overwrite f? [y/N] "

@@ -1,4 +1,6 @@
 import errno
+import hashlib
+import json
 import os
 import shutil
 import stat
@@ -53,6 +55,18 @@ def test_the_size_of_a_record_is_known_while_its_lines_are_the_facts_in_memory(t
     store.append(User(90, 0.0, (TextBlock("it is hush-hush"),)))
     store.append(User(91, 0.0, (TextBlock("more"),)), durable=True)
     assert store.written_size == 0
+    store.close()
+
+
+def test_the_digest_of_a_request_is_of_its_bytes_unless_they_contain_a_masked_value(tmp_path: Path) -> None:
+    store = Store.create(tmp_path, SID, ToldLines())
+    masks = SecretMasks(("hush-hush",))
+    store.hide(masks)
+    body = '{"a":  "it is hush-hush"}'
+    masked = json.dumps({"a": masks.text("it is hush-hush")}, separators=(",", ":"))
+    assert store.digest(body.encode()) == hashlib.sha256(masked.encode()).hexdigest()
+    other = b'{"a":  1}'
+    assert store.digest(other) == hashlib.sha256(other).hexdigest()
     store.close()
 
 
