@@ -126,12 +126,12 @@ async def _ask_user(
 
 
 async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdict: Verdict) -> Verdict:
-    """Return the verdict, turned into a question if `/rewind` could not undo what the call may do."""
+    """Return the verdict, or one that needs approval if `/rewind` could not undo what the call may do."""
     rules = context.permissions.rules
     if (
         context.checkpoints is None
         or not (verdict.answer == "allow" or (verdict.answer == "ask" and rules.asks_sandboxed))
-        or rules.mode not in ("manual", "acceptEdits")
+        or rules.mode in ("plan", "bypassPermissions")
         or rules.sandbox_read_only
     ):
         return verdict
@@ -139,9 +139,11 @@ async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdic
     if asked.answer == "allow":
         return verdict
     found = await find_uncovered(context, emit, call.access)
-    if not found.why or (found.why == UNCOVERED and rules.mode == "acceptEdits"):
+    if not found.why or (found.why == UNCOVERED and rules.mode != "manual"):
         return verdict
     why = found.why if verdict.answer == "allow" else f"{verdict.why}; {found.why}"
+    if rules.mode == "dontAsk":
+        why = f"it needs approval, and the mode is dontAsk: {why}"
     # One question for both: the sandbox would block the command when it has done a part.
     return replace(asked, why=why, sandboxed=not found.held)
 

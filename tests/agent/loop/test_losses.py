@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from agent.checkpoints import differences, plan_rewind, restore_rewind
 from agent.checkpoints.snapshot import SnapshotLimits
+from agent.permissions import Mode
 from agent.ports import Allow, Deny
 from tests.agent.checkpoints.project import tree
 from tools.search import run_git_script
@@ -366,16 +367,19 @@ def test_what_could_not_be_undone_is_asked_about_and_not_done(
     assert state(shell.folder) == before
 
 
-def test_where_edits_are_accepted_only_what_could_not_be_undone_is_asked_about(
-    tmp_path: Path, template: Template
+@pytest.mark.parametrize("mode", ["acceptEdits", "dontAsk"])
+def test_where_edits_are_accepted_or_nothing_is_asked_only_lasting_losses_need_approval(
+    tmp_path: Path, template: Template, mode: Mode
 ) -> None:
     shell = copied(template, tmp_path.resolve() / "project")
-    shell.mode = "acceptEdits"
+    shell.mode = mode
     (shell.folder / "huge.img").write_bytes(b"\0" * (2 * LARGE + 1))
     before = (files_in(shell.folder), template.state[1])
     lines = ["rm -rf .venv", ": >huge.img", "git stash -q -u && git stash drop -q", "rm .git/index"]
-    shell.run(["rm data/db.sqlite", *lines], *[Deny("")] * len(lines))
-    assert [question.title for question in shell.world.approver.questions] == lines
+    answers = [Deny("")] * len(lines) if mode == "acceptEdits" else []
+    shell.run(["rm data/db.sqlite", *lines], *answers)
+    asked = lines if mode == "acceptEdits" else []
+    assert [question.title for question in shell.world.approver.questions] == asked
     assert not (shell.folder / "data/db.sqlite").exists()
     assert rewound(shell) == [] and state(shell.folder) == before
 
