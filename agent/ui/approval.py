@@ -280,7 +280,8 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> tuple[
     if question.preview.diff and title:
         head += "  " + clip(title, max(ctx.columns - len(question.tool) - 10, 1))
     air = 4 if rows >= 14 else 0  # blank lines around the body
-    most = rows - 1 - MIN_BODY_ROWS
+    # Answers repeat a long command, so they are cut where they would leave it less than half of the rows.
+    most = rows - 1 - max(MIN_BODY_ROWS, min(len(panel.body), rows // 2))
     whole, _ = _foot(panel, ctx, 1 << 30)
     if most - air < len(whole) <= most:  # whole answers are worth more than blank lines
         air = 0
