@@ -481,7 +481,7 @@ def test_a_narrow_question_wraps_its_rules_or_reports_where_they_are_in_full():
 
 def test_answers_that_repeat_a_long_script_leave_half_of_the_rows_to_it():
     script = "\n".join(f"echo step {at} of the script" for at in range(97))
-    panel = panel_of(question(prefix=f"bash({script[:1_500]})", preview=Preview(text=script)))
+    panel = panel_of(question(prefix=f"bash({script[:1_000]})", preview=Preview(text=script)))
     rows = drawn_rows(panel, RenderContext(80, Theme(False)), 40)
     assert sum("echo step" in row and "allow" not in row for row in rows) >= 19
     assert any("Ctrl-O for full rules" in row for row in rows) and len(rows) <= 40
