@@ -101,20 +101,35 @@ class Situation(Struct, frozen=True):
     view: View = field(default_factory=View)  # the conversation as the model sees it
     slope: float = 1.0  # the model's tokens for each token of our count
     tokens: int = 0  # the model's tokens of the next prompt
-    replacement_limit: int = 0  # tokens (our count) that a replacement and the tail after it may have
     cache_used: float = 0.0  # time of the last request whose cache entries may still exist
 
     def __post_init__(self) -> None:
         force_setattr(self, "view", self.folded.view)
         force_setattr(self, "slope", overall_slope(self.folded))
         force_setattr(self, "tokens", estimate_prompt(self.folded, self.overhead))
-        force_setattr(self, "replacement_limit", _replacement_limit(self))
         force_setattr(self, "cache_used", cache_used(self.folded))
 
     @property
     def trigger_tokens(self) -> int:
         """The prompt size at which a summary is due."""
         return self.settings.trigger_in(self.window)
+
+    @property
+    def replacement_limit(self) -> int:
+        """The tokens (our count) that a replacement and the tail after it may have.
+
+        In a small window thrifty keeps less, so that the next compaction is not due within a call or two.
+        """
+        settings = self.settings
+        overhead = self.scaled(self.overhead)
+        limit = min(settings.max_record_tokens, int(settings.max_record_share * self.window.size))
+        if settings.policy == "thrifty":
+            trigger = self.trigger_tokens
+            left = max(settings.max_left_share * trigger - overhead, settings.min_left_share * trigger)
+            limit = min(limit, int(left))
+        if settings.max_compact_size:
+            limit = min(limit, settings.max_compact_size - overhead)
+        return max(MIN_REPLACEMENT_TOKENS, self.unscaled(limit))
 
     @property
     def can_wait(self) -> bool:
@@ -168,23 +183,6 @@ class Situation(Struct, frozen=True):
             uncleared = uncleared.with_edits(edits)
         kept = (*self.lasting, *edits) if lasting else self.lasting
         return replace(self, folded=self.folded.with_edits(edits), uncleared=uncleared, lasting=kept)
-
-
-def _replacement_limit(situation: Situation) -> int:
-    """Return the tokens (our count) that a replacement and the tail after it may have.
-
-    In a small window thrifty keeps less, so that the next compaction is not due within a call or two.
-    """
-    settings = situation.settings
-    overhead = situation.scaled(situation.overhead)
-    limit = min(settings.max_record_tokens, int(settings.max_record_share * situation.window.size))
-    if settings.policy == "thrifty":
-        trigger = situation.trigger_tokens
-        left = max(settings.max_left_share * trigger - overhead, settings.min_left_share * trigger)
-        limit = min(limit, int(left))
-    if settings.max_compact_size:
-        limit = min(limit, settings.max_compact_size - overhead)
-    return max(MIN_REPLACEMENT_TOKENS, situation.unscaled(limit))
 
 
 class SummaryRequest(Struct, frozen=True):
