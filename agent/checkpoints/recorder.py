@@ -49,17 +49,18 @@ UNSEEN_CHANGES = (
 )
 UNSTORED_FILES = (
     "this project is large: {:,} of its files are not in the checkpoint yet (each command adds more)."
-    " /rewind cannot undo what commands do to these files. Commands that delete or overwrite files need your"
-    " approval"
+    " /rewind cannot undo what commands do to these files. Except in bypassPermissions mode, commands that"
+    " delete or overwrite files need your approval"
 )
 UNKEPT_FILES = (
     "some files are too large for checkpoints, or the disk is full: {}. /rewind cannot undo what commands"
-    " do to these files. Commands that delete or overwrite files need your approval"
+    " do to these files. Except in bypassPermissions mode, commands that delete or overwrite files need your"
+    " approval"
 )
 UNCOPIED_FILES = (
     "some files are too large for checkpoints, or the disk is full: {}. /rewind restores these files if"
-    " commands delete or replace them, but not if commands write to them. Commands that overwrite files need"
-    " your approval"
+    " commands delete or replace them, but not if commands write to them. Except in bypassPermissions mode,"
+    " commands that overwrite files need your approval"
 )
 KEPT_LINKS = "/rewind can restore what was lost: {}. The disk space is not free yet. To free it, delete {}"
 
